@@ -32,7 +32,7 @@ from lmtune.rerank.learners.feature_networks import fit
 from lmtune.rerank.letor_folder import read_letor_folder
 from lmtune.rerank.loss_names import parse_loss
 from lmtune.rerank.normalisation import Normalisation
-from lmtune.rerank.reranker import measured, reported
+from lmtune.rerank.reranker import evaluate_queries, reported_measures
 from lmtune.rerank.settings import Settings
 from lmtune.rerank.sources import run_data
 
@@ -118,7 +118,10 @@ def fold(figures: dict[str, Any], rows: int, scratch: Path) -> None:
     fit(split.validation.select(split.validation.queries[:64]), split.validation.select(["0-0"]), EPOCH)
     trained = stage("an epoch, validated", lambda: fit(split.train, split.validation, EPOCH))
     scores = stage("test rows scored", lambda: trained.score(split.test))
-    stage("nDCG@1, 3, 5, 10", lambda: measured([(split.test, scores)], reported(exponential_ndcg(10))))
+    stage(
+        "nDCG@1, 3, 5, 10",
+        lambda: evaluate_queries([(split.test, scores)], reported_measures(exponential_ndcg(10))),
+    )
 
 
 def peak(path: Path, cache: Path) -> int:

@@ -20,7 +20,7 @@ from lmtune.io.qrels import read_qrels
 from lmtune.io.runs import read_run, write_run
 from lmtune.rerank.loss_names import parse_loss
 from lmtune.rerank.settings import Settings, TextOptions
-from lmtune.rerank.sources import in_order, reranked
+from lmtune.rerank.sources import rank_docnos, reranked
 from lmtune.rerank.text.training import GivenTexts, TextLists, fit
 
 
@@ -34,7 +34,7 @@ def read(folder: Path, split: str, questions: int | None = None) -> TextLists:
     chosen = list(run)
     if questions is not None:
         random.Random(0).shuffle(chosen)
-    labels = {t: {d: float(qrels[t].get(d, 0)) for d in in_order(run[t])} for t in chosen[:questions]}
+    labels = {t: {d: float(qrels[t].get(d, 0)) for d in rank_docnos(run[t])} for t in chosen[:questions]}
     return TextLists.of(topics, labels, GivenTexts(texts), TextOptions(max_length=64))
 
 

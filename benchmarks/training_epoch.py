@@ -21,7 +21,7 @@ import torch
 from lmtune.devices import autocast
 from lmtune.losses.table import LOSSES as TABLE
 from lmtune.rerank.data import RankingData, batches
-from lmtune.rerank.learners.feature_networks import Feed, fit
+from lmtune.rerank.learners.feature_networks import FeatureFeed, fit
 from lmtune.rerank.learners.networks import make_network
 from lmtune.rerank.loss_names import parse_loss
 from lmtune.rerank.settings import Settings
@@ -53,7 +53,7 @@ def network_alone(
 ) -> float:
     """Return the seconds of forward and backward passes on gathered inputs, in the fastest epoch."""
     network = make_network(settings.network, data.features.shape[1], dropout=settings.dropout).train()
-    network, feed, spent = network.to(device), Feed(data, device), [0.0] * epochs
+    network, feed, spent = network.to(device), FeatureFeed(data, device), [0.0] * epochs
     for epoch in range(epochs):
         for batch in batches(
             data, size=settings.batch_size, seed=0, epoch=epoch, list_size=settings.list_size

@@ -20,7 +20,7 @@ from lmtune.measures.lists import Empty
 from lmtune.measures.measure import exponential_ndcg
 from lmtune.rerank import Normalisation, Outcome, Settings
 from lmtune.rerank.comparison import read_losses
-from lmtune.rerank.reranker import learner_of, measured
+from lmtune.rerank.reranker import evaluate_queries, learner_of
 
 RAW = Normalisation("none", log1p=False)
 
@@ -218,7 +218,7 @@ def method_settings(protocol: Protocol, options: TableOptions) -> dict[str, list
     common = Settings.from_record({**fixed, **chosen, "schedule": schedule})
     losses = read_losses(",".join(texts.values()), common)
     return {
-        method: [common.by(loss) for loss in (some if options.grids else some[:1])]
+        method: [common.with_method(loss) for loss in (some if options.grids else some[:1])]
         for method, some in zip(texts, losses, strict=True)
     }
 
@@ -251,5 +251,5 @@ def train(
             raise
         return {"failed": str(error)}
     scores = scorer.score(split.test, device=device)
-    values = measured([(split.test, scores)], list(map(exponential_ndcg, cutoffs)))
+    values = evaluate_queries([(split.test, scores)], list(map(exponential_ndcg, cutoffs)))
     return {"validation": scorer.validation, "test": values.tolist()}

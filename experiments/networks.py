@@ -327,12 +327,12 @@ def full_gradient(model: Any, data: RankingData, settings: Settings) -> Any:
     import torch
 
     from lmtune.losses.songs import RelevantPairs
-    from lmtune.rerank.learners.feature_networks import Feed
+    from lmtune.rerank.learners.feature_networks import FeatureFeed
     from lmtune.rerank.training.objectives import BatchLabels, make_objective
 
     pairs = RelevantPairs.from_lists(data.starts, np.asarray(data.labels))
     objective = make_objective(settings.loss, lambda: pairs, "cpu")
-    feed = Feed(data, "cpu")
+    feed = FeatureFeed(data, "cpu")
     parameters = dict(model.named_parameters())
     total = {name: np.zeros(tuple(one.shape)) for name, one in parameters.items()}
     counted = 0

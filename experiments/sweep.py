@@ -25,7 +25,7 @@ from lmtune.measures.lists import mean_over_lists
 from lmtune.measures.significance.tests import adjusted, mean_interval
 from lmtune.rerank import Loss, RankingData, RankingSplit, Settings, fit, parse_loss
 from lmtune.rerank.data import batches
-from lmtune.rerank.learners.feature_networks import Feed
+from lmtune.rerank.learners.feature_networks import FeatureFeed
 from lmtune.rerank.reranker import learner_of
 from lmtune.rerank.training.loop import TrainingRun
 
@@ -210,7 +210,7 @@ def train(
     if watched:
         courses = {"objective": [], "training": []}
         pairs = RelevantPairs.from_lists(fold.train.starts, np.asarray(fold.train.labels))
-        feed = Feed(fold.train, "cpu")
+        feed = FeatureFeed(fold.train, "cpu")
         measurer = Measurer(asked.validation_measure, fold.train)
 
     def watch(run: TrainingRun) -> None:

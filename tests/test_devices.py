@@ -18,7 +18,7 @@ from made_lists import made_lists  # noqa: E402
 from lmtune import devices  # noqa: E402
 from lmtune.devices import check_device, parse_devices, prefetch, repeatable, to_device  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
-from lmtune.rerank.learners.feature_networks import Feed  # noqa: E402
+from lmtune.rerank.learners.feature_networks import FeatureFeed  # noqa: E402
 from lmtune.rerank.learners.networks import make_network  # noqa: E402
 from lmtune.rerank.loss_names import parse_loss  # noqa: E402
 from lmtune.rerank.settings import Settings  # noqa: E402
@@ -81,7 +81,7 @@ LOSSES += ["cross-entropy"]
 def test_steps_wait_for_nothing(loss: str, network: str, device: str) -> None:
     settings = Settings(batch_size=5, clip=1.0)
     made = make_network(network, DATA.features.shape[1], dropout=0.2).to(device)
-    task = ListTask(DATA, None, settings, made, partial(Feed, device=device))
+    task = ListTask(DATA, None, settings, made, partial(FeatureFeed, device=device))
     run = TrainingRun(task, settings, device)
     draws = device == "meta" and loss in ("approxndcg", "listmle")
     objective: Any = make_objective(parse_loss(loss), task.pairs, "cpu" if draws else device)
@@ -95,12 +95,12 @@ def test_steps_wait_for_nothing(loss: str, network: str, device: str) -> None:
 def test_features_that_do_not_fit_stay_where_they_are(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_network(network, DATA.features.shape[1])
     rows = np.array([[3, 1, -1], [7, -1, -1]])
-    resident = Feed(DATA, "cpu")
+    resident = FeatureFeed(DATA, "cpu")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (10 * DATA.features.nbytes, 0))
     assert devices.fits(6 * DATA.features.nbytes, torch.device("cuda"))
     assert not devices.fits(7 * DATA.features.nbytes, torch.device("cuda"))
     monkeypatch.setattr("lmtune.rerank.learners.feature_networks.fits", lambda *_: False)
-    streamed = Feed(DATA, "cpu")
+    streamed = FeatureFeed(DATA, "cpu")
     for first, second in zip(resident.inputs(made, rows), streamed.inputs(made, rows), strict=True):
         assert torch.equal(first, second)
     assert torch.equal(resident.scores(made), streamed.scores(made))

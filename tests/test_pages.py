@@ -22,7 +22,7 @@ from lmtune.errors import InputError
 from lmtune.io.frames import as_run
 from lmtune.io.runs import read_run
 from lmtune.models.model import MODELS, OF_FIELDS
-from lmtune.rerank.sources import in_order
+from lmtune.rerank.sources import rank_docnos
 
 ROOT = Path(__file__).resolve().parents[1]
 HISTORY = {"CHANGELOG.md": "names options that are gone"}
@@ -219,7 +219,7 @@ def check_text_runs(home: Path, shown: str) -> None:
     features, text = (read_run(home / f"{name}.run") for name in ("features", "text"))
     changed = 0
     for topic, own in features.items():
-        before, after = in_order(own), in_order(text[topic])
+        before, after = rank_docnos(own), rank_docnos(text[topic])
         assert after[20:] == before[20:]
         assert set(after[:20]) == set(before[:20])
         changed += after[:20] != before[:20]
@@ -325,7 +325,7 @@ def test_its_snippets_run(page: str) -> None:
     if page == "docs/text.md":
         second, third = (as_run(scope[name]) for name in ("second", "third"))
         for topic, own in second.items():
-            assert in_order(third[topic])[20:] == in_order(own)[20:]
+            assert rank_docnos(third[topic])[20:] == rank_docnos(own)[20:]
         assert second != third
         assert set(as_run(scope["fused"])) == set(second)
 

@@ -30,7 +30,7 @@ from lmtune.io.runs import read_run
 from lmtune.measures.from_files import EvaluationOptions, evaluate
 from lmtune.measures.judges.selection import pairs_to_judge
 from lmtune.measures.residual_bounds import difference_bounds
-from lmtune.rerank.sources import in_order
+from lmtune.rerank.sources import rank_docnos
 
 QUICK = {"most": 2, "numbers": (10,)}
 Lists = Mapping[str, tuple[list[str], ...]]
@@ -175,7 +175,7 @@ def experiment(
     read = {path.name.partition(".")[0]: read_run(path) for path in paths}
     judged = {name: {t: own for t, own in run.items() if t in whole} for name, run in read.items()}
     first = thinned(whole, start)
-    ranked = {name: {t: in_order(own)[:depth] for t, own in run.items()} for name, run in judged.items()}
+    ranked = {name: {t: rank_docnos(own)[:depth] for t, own in run.items()} for name, run in judged.items()}
     sums: dict[tuple[int, str], list[np.ndarray]] = {}
     for pair in combinations(judged, 2):
         two = {name: judged[name] for name in pair}

@@ -1,6 +1,6 @@
-"""Learning to rank: data, features of a run, networks and trees that learn from them, models on disk.
+"""Learning to rank: data, features of runs, networks, trees and saved models.
 
-Train on a folder of LETOR files, and measure on its test queries:
+Train on a folder of LETOR files and evaluate on its test queries:
 
     from lmtune.rerank import Settings, learn, load_model, parse_loss, read_letor_folder, save_model
 
@@ -10,7 +10,7 @@ Train on a folder of LETOR files, and measure on its test queries:
     save_model("model", reranker, record={})
     scores = load_model("model").score(split.test)
 
-``__init__.pyi`` lists the public names; each is imported when first used, for most need torch.
+``__init__.pyi`` lists the public names. They are imported on first use, because most need torch.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""What users import from lmtune.rerank, and where it is."""
+"""The public names of lmtune.rerank."""
 
 from .applying import permutation_importance as permutation_importance
 from .clicks import estimate_propensities as estimate_propensities

@@ -27,7 +27,15 @@ from lmtune.progress import Progress, note, quantity, silent, timed
 from lmtune.rerank.data import RankingData
 from lmtune.rerank.learners.learner import ScoringOptions
 from lmtune.rerank.reranker import Reranker, load_model
-from lmtune.rerank.sources import ListSource, Run, RunFeatures, in_order, judged_topics, reranked, topics_seen
+from lmtune.rerank.sources import (
+    ListSource,
+    Run,
+    RunFeatures,
+    judged_topics,
+    rank_docnos,
+    reranked,
+    topics_seen,
+)
 
 _Qrels = Mapping[str, Mapping[str, int]]
 
@@ -269,7 +277,7 @@ def write_reranked(output: Path, run: Run, scored: Sequence[Scored], *, tag: str
     def ranking(topic: str) -> Ranking:
         if topic in new:
             return new[topic]
-        docnos = in_order(run[topic])
+        docnos = rank_docnos(run[topic])
         return Ranking(topic, docnos, np.array([run[topic][docno] for docno in docnos]))
 
     write_run(output, (ranking(topic) for topic in run if run[topic]), tag=tag)

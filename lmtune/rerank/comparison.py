@@ -27,7 +27,7 @@ from lmtune.rerank.learners.learner import Scorer
 from lmtune.rerank.loss_names import Loss, parse_losses
 from lmtune.rerank.normalisation import Normalisation
 from lmtune.rerank.rankers import Ranker
-from lmtune.rerank.reranker import learner_of, measured, reported
+from lmtune.rerank.reranker import evaluate_queries, learner_of, reported_measures
 from lmtune.rerank.settings import Settings
 from lmtune.rerank.training.loop import Training, TrainingOptions
 
@@ -159,12 +159,12 @@ def compare(
     """
     data = data if isinstance(data, Folds) else Folds(data, normalisation or Normalisation())
     check_least("bad number of trials", trials, 1)
-    measures = reported(settings.validation_measure)
+    measures = reported_measures(settings.validation_measure)
     variants_by_loss = [
         [
-            replace(settings.by(method), learning_rate=rate)
+            replace(settings.with_method(method), learning_rate=rate)
             for method in methods
-            for rate in _rates(settings.by(method), rates)
+            for rate in _rates(settings.with_method(method), rates)
         ]
         for methods in ([entry] if isinstance(entry, Method) else entry for entry in losses)
     ]
@@ -206,7 +206,7 @@ class Folds:
         """Evaluate a trial on the test queries of all folds, shape (queries, measures)."""
         tests = [self._data(scorer)[fold].test for fold, scorer in enumerate(trial)]
         scores = [scorer.score(test, device=device) for scorer, test in zip(trial, tests, strict=True)]
-        return measured(zip(tests, scores, strict=True), measures)
+        return evaluate_queries(zip(tests, scores, strict=True), measures)
 
     def _data(self, scorer: Scorer | type[Scorer]) -> Sequence[RankingSplit]:
         return self.scaled if scorer.scales else self.splits
@@ -279,7 +279,7 @@ def read_losses(text: str, settings: Settings) -> list[list[Method]]:
     if len(set(map(str, methods))) < len(methods):
         raise InputError("a loss is listed twice", value=text, accepted="each loss once")
     for method in methods:
-        learner_of(settings.by(method)).check()
+        learner_of(settings.with_method(method)).check()
     return losses
 
 

@@ -188,8 +188,8 @@ def report(tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measure: 
     measure : Measure
         The validation measure, reported in addition to nDCG at `CUTOFFS`.
     """
-    measures = reported(measure)
-    values, (names, convention) = measured(tested, measures), column_names(measures)
+    measures = reported_measures(measure)
+    values, (names, convention) = evaluate_queries(tested, measures), column_names(measures)
     kept, zero = mean_over_lists(values), np.nan_to_num(values).mean(axis=0)
     for words, means in (("left out", kept), ("count 0", zero)):
         text = "  ".join(f"{name} {mean:.4f}" for name, mean in zip(names, means, strict=True))
@@ -200,13 +200,13 @@ def report(tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measure: 
             return
 
 
-def reported(measure: Measure) -> tuple[Measure, ...]:
+def reported_measures(measure: Measure) -> tuple[Measure, ...]:
     """Return the reported measures: the validation measure, and nDCG at `CUTOFFS`."""
     names = tuple(map(exponential_ndcg, CUTOFFS))
     return names if measure in names else (measure, *names)
 
 
-def measured(
+def evaluate_queries(
     tested: Iterable[tuple[RankingData, NDArray[np.floating]]], measures: Sequence[Measure]
 ) -> NDArray[np.float64]:
     """Compute measures of each query from its rows' scores.

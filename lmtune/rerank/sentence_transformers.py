@@ -27,7 +27,7 @@ from lmtune.losses.songs import RelevantPairs
 from lmtune.rerank.data import Batch, RankingData, batch_of
 from lmtune.rerank.loss_names import SONG, make_loss, parse_loss
 from lmtune.rerank.settings import Settings
-from lmtune.rerank.text.cross_encoder import pieces_of, scores_in_pieces
+from lmtune.rerank.text.cross_encoder import scores_in_pieces, split_by_count
 from lmtune.rerank.training.objectives import BatchLabels, make_objective
 
 __all__ = [
@@ -168,7 +168,7 @@ class ListLoss(nn.Module):
             return output.view(-1).float()
 
         lengths = [len(query) + len(text) for query, text in pairs]
-        pieces = pieces_of(lengths, self.mini_batch_size or len(pairs))
+        pieces = split_by_count(lengths, self.mini_batch_size or len(pairs))
         scores = scores_in_pieces(score, pieces, self.model.device)
         relevant = RelevantPairs.from_lists(data.starts, data.labels)
         objective = make_objective(self.settings.loss, lambda: relevant, str(scores.device))

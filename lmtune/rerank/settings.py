@@ -159,7 +159,7 @@ class Settings:
         """The loss that trains a network, or the ranker if it is not a network."""
         return self.loss if self.ranker.name == NETWORK.name else self.ranker
 
-    def by(self, method: Loss | Ranker) -> Self:
+    def with_method(self, method: Loss | Ranker) -> Self:
         """Return the same settings with another loss, which trains a network, or another ranker."""
         if isinstance(method, Ranker):
             return replace(self, ranker=method)
@@ -259,7 +259,7 @@ class TextOptions:
     batch_tokens : int, optional
         Tokens per forward pass, padding included; see `CrossEncoder.batch_tokens`.
     prompt, answers, lora
-        For ``decoder:MODEL``; see `lmtune.rerank.text.decoder.of_causal`.
+        For ``decoder:MODEL``; see `lmtune.rerank.text.decoder.wrap_causal`.
     """
 
     template: str = option(

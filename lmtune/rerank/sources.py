@@ -86,8 +86,8 @@ def run_data(
     check_parameters(lambda_, mu)
     check_least("bad depth", depth, 1)
     texts, gains = as_topics(topics), {} if qrels is None else as_qrels(qrels)
-    ranked = of_known_topics(as_run(run), texts)
-    orders = {topic: in_order(scores)[:depth] for topic, scores in ranked.items()}
+    ranked = select_known_topics(as_run(run), texts)
+    orders = {topic: rank_docnos(scores)[:depth] for topic, scores in ranked.items()}
     all_docnos = [docno for docnos in orders.values() for docno in docnos]
     scores = np.array([ranked[topic][docno] for topic, docnos in orders.items() for docno in docnos])
     starts = np.cumsum([0, *map(len, orders.values())])
@@ -110,7 +110,7 @@ def run_data(
     return RankingData(features, labels, starts.astype(np.int64), tuple(orders), tuple(all_docnos))
 
 
-def of_known_topics(run: Run, texts: Container[str]) -> Run:
+def select_known_topics(run: Run, texts: Container[str]) -> Run:
     """Return the topics of a run that have a text, and print a note about the others.
 
     Raises
@@ -166,13 +166,13 @@ def reranked(run: RunLike, data: RankingData, scores: ArrayLike) -> list[Ranking
         order = np.argsort(-values[rows], kind="stable")
         docnos = [data.docnos[rows.start + int(number)] for number in order]
         scored = set(docnos)
-        rest = [docno for docno in in_order(original[topic]) if docno not in scored]
+        rest = [docno for docno in rank_docnos(original[topic]) if docno not in scored]
         below = values[rows].min() - np.arange(1, len(rest) + 1)
         ranked.append(Ranking(topic, docnos + rest, np.concatenate((values[rows][order], below))))
     return ranked
 
 
-def in_order(scores: Mapping[str, float]) -> list[str]:
+def rank_docnos(scores: Mapping[str, float]) -> list[str]:
     """Return the docnos of one topic in trec_eval's order."""
     return trec_eval_order(list(scores), list(scores.values()))
 
@@ -269,7 +269,7 @@ class FeatureSettings:
 
 
 @dataclass(frozen=True)
-class Taught:
+class TaughtSource:
     """Another `ListSource` with a teacher's scores and topic weights added to its lists.
 
     Attributes

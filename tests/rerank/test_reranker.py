@@ -132,7 +132,7 @@ def test_what_was_learnt_comes_back_from_its_folder(tmp_path: Path, method: Any)
     reranker = learn(
         TRAIN,
         VALIDATION,
-        SMALL.by(method),
+        SMALL.with_method(method),
         normalisation=Normalisation("query-z-score"),
         names=names,
         facts={"depth": 3},
@@ -158,7 +158,7 @@ def test_what_was_learnt_comes_back_from_its_folder(tmp_path: Path, method: Any)
     ("method", "bar"), [(SMALL.loss, "training: 100%.*6/6"), (TREES, "growing trees: 100%.*5/5")]
 )
 def test_true_draws_a_bar(capsys: pytest.CaptureFixture[str], method: Any, bar: str) -> None:
-    learn(TRAIN, VALIDATION, SMALL.by(method), progress=True)
+    learn(TRAIN, VALIDATION, SMALL.with_method(method), progress=True)
     assert re.search(bar, capsys.readouterr().err)
 
 

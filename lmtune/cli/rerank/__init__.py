@@ -18,7 +18,7 @@ from lmtune.models.two_stage import TWO_STAGE
 from lmtune.options import option, usual
 from lmtune.rerank.loss_names import Loss
 from lmtune.rerank.rankers import Ranker
-from lmtune.rerank.sources import FeatureSettings, ListSource, Taught
+from lmtune.rerank.sources import FeatureSettings, ListSource, TaughtSource
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Targets:
             if self.topic_weights is not None:
                 check_weighted(loss)
         plain = self.teacher is None and self.topic_weights is None
-        return source if plain else Taught(source, self.teacher, self.topic_weights)
+        return source if plain else TaughtSource(source, self.teacher, self.topic_weights)
 
 
 def tuned_features(

@@ -41,7 +41,7 @@ _ROWS, _DEVICE_ROWS = 4096, 1 << 16
 _QUERIES, _ITEM_PAIRS = 64, 1 << 24
 
 
-class Feed:
+class FeatureFeed:
     """Network inputs from a data set's features; see `ListFeed`.
 
     Features are copied to the device at once. If they do not fit into its free memory, each batch is copied
@@ -168,7 +168,8 @@ class Trained(FeatureScorer, Training):
         del progress
         device = how.get("device", "cpu")
         scaled = data if self.normaliser is None else self.normaliser.transform(data)
-        scores: NDArray[np.float32] = Feed(scaled, device).scores(self.network().to(device)).cpu().numpy()
+        feed = FeatureFeed(scaled, device)
+        scores: NDArray[np.float32] = feed.scores(self.network().to(device)).cpu().numpy()
         return scores
 
     def save(self, folder: Path) -> dict[str, Any]:
@@ -265,7 +266,7 @@ def fit(
             norm_momentum=settings.norm_momentum,
             seed=settings.seed,
         )
-        return ListTask(train, validation, settings, network.to(device), partial(Feed, device=device))
+        return ListTask(train, validation, settings, network.to(device), partial(FeatureFeed, device=device))
 
     run = run_training(make, settings, identity, how, watch)
     return Trained.of(run, features=train.features.shape[1])

@@ -1,4 +1,4 @@
-"""Rerank text: encoders of (query, document) pairs, trained by lmtune's losses in bounded memory."""
+"""Text rerankers: cross-encoders, trained with lmtune's losses in bounded memory."""
 
 import lazy_loader
 

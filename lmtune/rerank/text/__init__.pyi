@@ -1,4 +1,4 @@
-"""What users import from lmtune.rerank.text, and where it is."""
+"""The public names of lmtune.rerank.text."""
 
 from .cross_encoder import CrossEncoder as CrossEncoder
 from .cross_encoder import load_language_model as load_language_model

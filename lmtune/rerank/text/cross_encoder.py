@@ -60,13 +60,13 @@ def scores_in_pieces(
     return scores[torch.argsort(torch.cat([*others, last])).to(scores.device)]
 
 
-def pieces_of(lengths: Sequence[int], count: int) -> list[Tensor]:
+def split_by_count(lengths: Sequence[int], count: int) -> list[Tensor]:
     """Divide indices 0 to N - 1 into pieces of at most `count` items of similar length, longest first."""
     order = torch.argsort(torch.tensor(lengths), descending=True, stable=True)
     return list(torch.split(order, count))
 
 
-def pieces_within(lengths: Sequence[int], tokens: int) -> list[Tensor]:
+def split_by_tokens(lengths: Sequence[int], tokens: int) -> list[Tensor]:
     """Divide indices, longest items first, into pieces of at most `tokens` tokens with padding.
 
     A single item can have more tokens.
@@ -227,7 +227,7 @@ class CrossEncoder(nn.Module):
     def score_pairs(self, pieces: _Pieces) -> Tensor:
         """Score pairs, shape (pairs,)."""
         lengths = [len(tokens) for tokens in pieces.columns["input_ids"]]
-        parts = pieces_within(lengths, self.batch_tokens)
+        parts = split_by_tokens(lengths, self.batch_tokens)
         device = self.last.weight.device
         scores = scores_in_pieces(lambda rows: self._scores(pieces.columns, rows), parts, device)
         if self.options.passages == "first":
@@ -366,7 +366,7 @@ def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> _L
         if name.startswith(DECODER):
             causal = _load(transformers.AutoModelForCausalLM, folder, "model", **how)
             _checked_pair(causal, tokenizer, folder, pads=False)
-            model = decoder.of_causal(causal, tokenizer, options.prompt, options.answers, options.lora)
+            model = decoder.wrap_causal(causal, tokenizer, options.prompt, options.answers, options.lora)
         else:
             kind = transformers.AutoModelForSequenceClassification
             model = _load(kind, folder, "model", num_labels=1, **how)

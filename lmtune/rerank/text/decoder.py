@@ -99,7 +99,7 @@ class YesOrNo(transformers.PreTrainedModel):  # type: ignore[no-untyped-call]
         return SequenceClassifierOutput(logits=logits[:, [yes]] - logits[:, [no]])
 
 
-def of_causal(decoder: Any, tokenizer: Any, prompt: str, answers: str, lora: int) -> YesOrNo:
+def wrap_causal(decoder: Any, tokenizer: Any, prompt: str, answers: str, lora: int) -> YesOrNo:
     """Create a reranker from a causal model, and make its tokenizer add the prompt.
 
     Parameters

@@ -28,7 +28,7 @@ from lmtune.rerank.learners.feature_networks import digest_of
 from lmtune.rerank.learners.learner import Learner, ScoringOptions
 from lmtune.rerank.settings import TEXT, Settings
 from lmtune.rerank.settings import TextOptions as TextOptions
-from lmtune.rerank.sources import FeatureSettings, ListSource, RunFeatures, in_order, of_known_topics
+from lmtune.rerank.sources import FeatureSettings, ListSource, RunFeatures, rank_docnos, select_known_topics
 from lmtune.rerank.text.cross_encoder import CrossEncoder, find_language_model, load_network
 from lmtune.rerank.training.loop import (
     ListTask,
@@ -212,9 +212,9 @@ class TextSource:
         gains = {
             topic: {
                 docno: max(0, dataset.qrels.get(topic, {}).get(docno, 0))
-                for docno in in_order(scores)[: self.depth]
+                for docno in rank_docnos(scores)[: self.depth]
             }
-            for topic, scores in of_known_topics(run, dataset.topics).items()
+            for topic, scores in select_known_topics(run, dataset.topics).items()
         }
         return RunFeatures(TextLists.of(dataset.topics, gains, texts, self.options), dataset, texts.index)
 

@@ -9,7 +9,7 @@ pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 import torch
 
 from lmtune.losses import approx_ndcg
-from lmtune.rerank.text.cross_encoder import pieces_of, pieces_within, scores_in_pieces
+from lmtune.rerank.text.cross_encoder import scores_in_pieces, split_by_count, split_by_tokens
 
 
 class Watched(torch.nn.Module):
@@ -32,7 +32,7 @@ class Watched(torch.nn.Module):
 def test_dropout_is_the_same_in_the_second_pass(autocast: bool) -> None:
     torch.manual_seed(1)
     network, x, labels = Watched(), torch.randn(11, 5), torch.randint(0, 3, (1, 11))
-    pieces = pieces_of([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5], 4)
+    pieces = split_by_count([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5], 4)
 
     def gradients(cached: bool) -> list[torch.Tensor]:
         network.zero_grad()
@@ -66,26 +66,26 @@ def test_what_is_kept_does_not_grow_with_the_list() -> None:
     for count in (64, 8):
         kept.clear()
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            scores_in_pieces(lambda places: network(x[places]), pieces_of([1] * 64, count))
+            scores_in_pieces(lambda places: network(x[places]), split_by_count([1] * 64, count))
         sizes.append(sum(kept))
     assert sizes[1] < sizes[0] / 5
 
 
 def test_pieces_are_of_like_length_and_a_single_one_is_scored_once() -> None:
-    pieces = pieces_of([3, 9, 1, 9], 3)
+    pieces = split_by_count([3, 9, 1, 9], 3)
     assert [piece.tolist() for piece in pieces] == [[1, 3, 0], [2]]
     network = Watched().eval()
     x = torch.randn(4, 5)
     found = scores_in_pieces(lambda places: network(x[places]), pieces)
     torch.testing.assert_close(found, network(x))
     network.rows = 0
-    scores_in_pieces(lambda places: network(x[places]), pieces_of([1, 2], 5)).sum().backward()  # type: ignore[no-untyped-call]
+    scores_in_pieces(lambda places: network(x[places]), split_by_count([1, 2], 5)).sum().backward()  # type: ignore[no-untyped-call]
     assert network.rows == 2
 
 
 @pytest.mark.parametrize("lengths", [[5], [3, 9, 4, 4, 100, 1], [7] * 20])
 def test_pieces_hold_all_places_within_their_tokens(lengths: list[int]) -> None:
-    pieces = pieces_within(lengths, 20)
+    pieces = split_by_tokens(lengths, 20)
     assert sorted(torch.cat(pieces).tolist()) == list(range(len(lengths)))
     for piece in pieces:
         assert len(piece) * max(lengths[place] for place in piece) <= 20 or len(piece) == 1

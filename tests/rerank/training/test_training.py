@@ -20,7 +20,7 @@ from made_lists import made_lists  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.losses.songs.pairs import PairState  # noqa: E402
 from lmtune.measures.lists import ndcg  # noqa: E402
-from lmtune.rerank.learners.feature_networks import Feed, Trained, fit  # noqa: E402
+from lmtune.rerank.learners.feature_networks import FeatureFeed, Trained, fit  # noqa: E402
 from lmtune.rerank.loss_names import make_loss, parse_loss  # noqa: E402
 from lmtune.rerank.settings import Settings, rate_at  # noqa: E402
 from lmtune.rerank.training.loop import TrainingRun  # noqa: E402
@@ -140,7 +140,7 @@ def test_the_network_can_be_watched() -> None:
     seen: list[float] = []
 
     def watch(run: TrainingRun) -> None:
-        scores = Feed(VALIDATION, "cpu").scores(run.task.network)
+        scores = FeatureFeed(VALIDATION, "cpu").scores(run.task.network)
         seen.append(float(np.nanmean(ndcg(scores, VALIDATION, [10]))))
 
     watched = fit(TRAIN, VALIDATION, SMALL, watch=watch)
