@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lmtune.errors import InputError
-from lmtune.io.locks import hold
+from lmtune.io.locks import try_lock
 from lmtune.parallel import Task, run_all, width
 
 _T = TypeVar("_T")
@@ -178,7 +178,7 @@ def _lock_free_device(devices: Sequence[str], folder: Path) -> Iterator[str]:
     while folder.is_dir():
         for number, device in enumerate(devices):
             try:
-                lock = hold(folder / str(number))
+                lock = try_lock(folder / str(number))
             except OSError:  # the file system has no locks
                 yield devices[os.getpid() % len(devices)]
                 return

@@ -20,7 +20,7 @@ from lmtune.index.protocol import CONTENTS, StoredIndex
 from lmtune.index.sharded import SHARDED_KIND, ShardedIndex
 from lmtune.index.sharding import build_sharded_index, join_indexes
 from lmtune.index.text_store import keep_texts
-from lmtune.io.documents import DocumentSource, ListDocuments, check_held
+from lmtune.io.documents import DocumentSource, ListDocuments, check_field_present
 from lmtune.io.folders import check_directory
 from lmtune.options import option, usual
 from lmtune.parallel import width
@@ -116,7 +116,7 @@ def build(collection: Collection, building: Building, *, progress: Progress = si
     data = load(collection.name, documents=collection.documents, need=("documents",))
     source = data.documents or ListDocuments(data.name, [])
     for field in collection.fields:
-        check_held(source, field)
+        check_field_present(source, field)
     if building.engine == LUCENE and building.output is not None:
         if collection.fields:
             raise InputError(

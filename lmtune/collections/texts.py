@@ -19,7 +19,7 @@ from lmtune.index.lucene.index import LuceneIndex
 from lmtune.index.protocol import CONTENTS
 from lmtune.index.sharded import ShardedIndex
 from lmtune.index.text_store import keep_texts
-from lmtune.io.documents import DocumentSource, check_held
+from lmtune.io.documents import DocumentSource, check_field_present
 from lmtune.io.frames import as_documents
 from lmtune.progress import Count, Progress, counted, note, silent
 
@@ -66,7 +66,7 @@ class Template(NamedTuple):
         """Raise `InputError` if no document has one of the fields."""
         for field in self.fields:
             if field != CONTENTS:
-                check_held(documents, field)
+                check_field_present(documents, field)
 
     def fill(self, *texts: Sequence[str]) -> list[str]:
         """Return the documents' texts from the texts of each field, without white space at the ends."""

@@ -1,4 +1,4 @@
-"""CSV: one writer, one reader of what it wrote, and one that names the line of what is wrong."""
+"""CSV files: a writer with its reader, and a strict reader for input files that reports line numbers."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _FORMULA = re.compile(r"'*[=@]")
 
 
 def csv_text(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> str:
-    """Write a header line and rows; None is an empty cell, and numbers have all their digits.
+    """Format a header line and rows as CSV; None is an empty cell, and numbers have full precision.
 
-    Text that a spreadsheet would take for a formula gets an apostrophe before it, which `parse_frame` drops.
+    An apostrophe is put before text that a spreadsheet would evaluate as a formula; `parse_frame` removes it.
     """
     return "".join(f"{','.join(map(_cell, row))}\n" for row in (tuple(columns), *rows))
 
 
 def parse_frame(content: bytes, texts: Collection[str] = ()) -> pd.DataFrame:
-    """Parse what `csv_text` wrote: some columns as text, all others as numbers, NaN where they are empty."""
+    """Parse the output of `csv_text`: columns in `texts` as text, others as numbers; empty cells are NaN."""
     import pandas as pd
 
     header, *rows = csv.reader(io.StringIO(content.decode(), newline=""))
-    columns = {_plain(name): [row[place] for row in rows] for place, name in enumerate(header)}
+    columns = {_plain(name): [row[column] for row in rows] for column, name in enumerate(header)}
     return pd.DataFrame(
         {name: [*map(_plain if name in texts else _number, cells)] for name, cells in columns.items()}
     )
@@ -51,22 +51,32 @@ def _cell(value: object) -> str:
 
 
 def _plain(text: str) -> str:
-    """Take back what `_cell` put before text that looks like a formula."""
+    """Remove the apostrophe that `_cell` puts before formulas."""
     return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 
 def csv_rows(path: PathLike) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row with its line, the header first, all with as many columns."""
+    """Yield (line, cells) of each row, the header first.
+
+    Raises
+    ------
+    InputError
+        For invalid CSV, a repeated column name, or rows with different numbers of columns.
+    """
     reader = csv.reader((f"{line}\n" for _, line in read_lines(path)), strict=True)
     columns = 0
     try:
         for cells in reader:
             if not (columns or cells):
-                accepted = "the columns' names in the first line"
-                raise InputError("a blank line", file=path, line=reader.line_num, accepted=accepted)
+                accepted = "column names in the first line"
+                raise InputError(
+                    "blank line instead of the header", file=path, line=reader.line_num, accepted=accepted
+                )
             if not columns and len(set(cells)) < len(cells):
                 twice = next(name for name in cells if cells.count(name) > 1)
-                raise InputError("a column twice", file=path, line=1, value=twice, accepted="each once")
+                raise InputError(
+                    "repeated column name", file=path, line=1, value=twice, accepted="distinct names"
+                )
             columns = columns or len(cells)
             if len(cells) != columns:
                 raise InputError(

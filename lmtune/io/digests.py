@@ -1,7 +1,7 @@
-"""JSON, read strictly; checksums of what lmtune writes and reads again, so that nothing damaged is used.
+"""Strict JSON, and checksums of files that lmtune writes and later reads.
 
-All are CRC-32: any 32 bits in a row may be damaged and are noticed, and of other damage all but
-one in 2**32. They guard against accidents, not against a forger.
+The checksums are CRC-32. They detect any damage within 32 consecutive bits, and all but one in 2**32
+of other damages. They protect against accidents, not against forgery.
 """
 
 from __future__ import annotations
@@ -22,39 +22,42 @@ _KEY = "crc32"
 
 
 def sealed(content: Mapping[str, Any], of: str = "") -> dict[str, Any]:
-    """Return content to be written as JSON, with its digest.
+    """Return JSON content with its checksum under the key ``crc32``.
 
     Parameters
     ----------
     content : mapping
-        As JSON holds it, without a key ``crc32``.
+        Content that JSON can represent, without a key ``crc32``.
     of : str
-        What the content belongs to: it is no other's.
+        Identity of the owner, for example a digest. It enters the checksum, so that `unsealed` rejects the
+        content for any other owner.
     """
-    # As it will be read: keys are text then.
+    # The checksum is of the content as it will be read: JSON turns all keys into text.
     read = json.loads(json.dumps(dict(content)))
     return {**read, _KEY: _json_digest(read, of)}
 
 
 def sealed_text(content: Mapping[str, Any], of: str = "", indent: int | None = 1) -> str:
-    """Return the text of a JSON file that `unsealed` reads; as `sealed`."""
+    """Return the text of a JSON file with its checksum, for `unsealed`; parameters as for `sealed`."""
     return json.dumps(sealed(content, of), indent=indent) + "\n"
 
 
 def unsealed(content: Any, of: str = "", kinds: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """Return the content that `sealed` took, with values of some types.
+    """Check the checksum and the types of content that `sealed` made, and return it without the checksum.
 
     Parameters
     ----------
     content : bytes or object
-        A JSON file's bytes, or what they hold.
-    of, kinds
-        As for `sealed` and `require_types`.
+        The bytes of a JSON file, or the parsed object.
+    of : str
+        Identity of the owner; see `sealed`.
+    kinds : mapping of str to type
+        Required types; see `require_types`.
 
     Raises
     ------
     ValueError
-        Where it is anything else.
+        If the content is not JSON, has no checksum or a wrong one, or has values of other types.
     """
     if isinstance(content, bytes):
         content = parse_json(content, infinite=True)
@@ -67,19 +70,19 @@ def unsealed(content: Any, of: str = "", kinds: Mapping[str, Any] = MappingProxy
 
 
 def require_types(content: Any, kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object whose values are of some types.
+    """Check that parsed JSON is an object with values of the required types, and return it.
 
     Parameters
     ----------
     content : object
-        As JSON has it.
+        Parsed JSON.
     kinds : mapping of str to type
-        By key; of a type such as ``dict[str, int]`` the elements count too.
+        The required type of each key. For a type such as ``dict[str, int]`` the elements are checked too.
 
     Raises
     ------
     ValueError
-        Where a key is missing or its value is of another type, or it is no object.
+        If the content is not an object, a key is missing, or a value has another type.
     """
     if not isinstance(content, dict):
         raise ValueError("not an object")
@@ -101,21 +104,21 @@ def _is_of(value: Any, kind: Any) -> bool:
 
 
 def read_json(path: PathLike, kinds: Mapping[str, Any] | None = None, *, accepted: str | None = None) -> Any:
-    """Read a file of JSON.
+    """Read a JSON file.
 
     Parameters
     ----------
     path : path-like
         The file.
     kinds : mapping of str to type, optional
-        What the file has to hold: an object with values of these types.
+        Require an object with values of these types; see `require_types`.
     accepted : str, optional
-        What to have instead, for messages.
+        The accepted content, for error messages.
 
     Raises
     ------
     InputError
-        Where it cannot be read, or is anything else.
+        If the file cannot be read, is not JSON, or does not have the required types.
     """
     raw = read_bytes(path)
     try:
@@ -141,17 +144,17 @@ def _json_digest(content: Any, of: str) -> int:
 
 
 def digest(content: bytes | memoryview) -> int:
-    """Return the digest of a whole file's content."""
+    """Return the CRC-32 of a file's content."""
     return zlib.crc32(content)
 
 
-def read_whole(path: Path, expected: int) -> bytes:
-    """Read a file whose digest is known.
+def read_verified(path: Path, expected: int) -> bytes:
+    """Read a file and check its digest.
 
     Raises
     ------
     InputError
-        Where it is missing or has another content.
+        If the file cannot be read or has another digest.
     """
     try:
         content = path.read_bytes()
@@ -162,7 +165,7 @@ def read_whole(path: Path, expected: int) -> bytes:
     return content
 
 
-_LONGEST = 308  # digits that every float can hold
+_LONGEST = 308  # every integer with this many digits is within the range of a float
 
 
 def parse_json(
@@ -175,14 +178,15 @@ def parse_json(
     raw : bytes or str
         The text; bytes are UTF-8, UTF-16 or UTF-32.
     pairs : callable, optional
-        Makes an object of its names and values; by default a dictionary.
+        Converts the (name, value) pairs of each object; the default makes a dictionary.
     infinite : bool
-        Whether NaN and Infinity are numbers, as Python writes them.
+        Accept NaN and Infinity, which are not standard JSON but are written by Python.
 
     Raises
     ------
     ValueError
-        For other text, NaN and Infinity unless `infinite`, numbers beyond a float, and too deep nesting.
+        For text that is not JSON, numbers outside the range of a float, and objects nested too deeply; for
+        NaN and Infinity unless `infinite` is set.
     """
     try:
         return json.loads(

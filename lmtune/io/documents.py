@@ -1,4 +1,4 @@
-"""Documents: what a collection of them offers, and collections in memory or as postings."""
+"""The interface of document collections, and collections in memory."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from lmtune.progress import quantity
 
 
 class Document(NamedTuple):
-    """One document: its name in runs and judgments, and its text."""
+    """One document: its identifier in runs and judgments, and its text."""
 
     docno: str
     text: str
 
 
 class DocumentBatch(Protocol):
-    """A picklable piece of a collection that a worker process reads by itself."""
+    """A picklable part of a collection that a worker process can read on its own."""
 
     @property
     def size(self) -> int:
-        """How much work the batch is, in bytes of input (for the progress bar)."""
+        """Bytes of input, which the progress bar counts."""
         ...
 
     def read(self) -> Iterator[Document]:
@@ -47,7 +47,7 @@ class DocumentSource(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes of input over all batches, or 0 where that is not known beforehand."""
+        """Bytes of input over all batches; 0 if unknown in advance."""
         ...
 
     def batches(self) -> Iterator[DocumentBatch]:
@@ -55,76 +55,85 @@ class DocumentSource(Protocol):
         ...
 
     def digest(self) -> str:
-        """Return a hexadecimal digest that changes whenever the documents do."""
+        """Return a hexadecimal digest of the documents; it differs for other documents."""
         ...
 
     def locate(self, docno: str) -> list[tuple[str, int]]:
-        """Return (file, line) of every document of that name: slow, for error messages."""
+        """Return (file, line) of every document with this docno; slow, for error messages."""
         ...
 
 
 @runtime_checkable
 class Changeable(Protocol):
-    """A document source that can tell, without reading it all, whether it has changed."""
+    """A document source that detects changes without being read in full."""
 
     def state(self) -> dict[str, object]:
-        """Return by file what differs as soon as the file is written to, or replaced."""
+        """Return a value for each file that changes when the file is modified or replaced."""
         ...
 
 
 @runtime_checkable
 class Fielded(Protocol):
-    """A document source whose documents have fields, parts with names of their own."""
+    """A document source whose documents consist of named fields."""
 
     @property
     def fields(self) -> Collection[str]:
-        """The fields' names, of files those of the first document."""
+        """The names of the fields; for files, those of the first document."""
         ...
 
     def of_field(self, field: str) -> DocumentSource:
-        """Return the same documents with this field's text alone, empty where one lacks it."""
+        """Return the same documents with only this field's text; empty for documents without it."""
         ...
 
 
 @runtime_checkable
 class Divisible(Protocol):
-    """A document source that can be cut into sources of consecutive documents."""
+    """A document source that can be split into sources of consecutive documents."""
 
     def parts(self, count: int, digest: str) -> Sequence[DocumentSource]:
-        """Return parts of about equal size: `count`, or as many as there can be.
+        """Split the source into at most `count` parts of about equal size.
 
         Parameters
         ----------
         count : int
-            How many, at least 1.
+            Number of parts, at least 1. Sources that cannot be split so often return fewer.
         digest : str
-            The source's own `digest`, from which those of the parts follow.
+            The digest of the whole source; the digests of the parts are derived from it.
         """
         ...
 
 
 def cut_documents(source: DocumentSource, count: int, digest: str) -> Sequence[DocumentSource]:
-    """Cut a source into so many parts of consecutive documents, in order.
+    """Split a source into exactly `count` parts of consecutive documents, in order.
+
+    Parameters
+    ----------
+    source : DocumentSource
+        The documents.
+    count : int
+        Number of parts, at least 1.
+    digest : str
+        The digest of the source.
 
     Raises
     ------
     InputError
-        Where it cannot be cut, or not into so many.
+        If the source cannot be split into `count` parts.
     """
     check_least("bad number of shards", count, 1)
     parts = source.parts(count, digest) if isinstance(source, Divisible) else [source]
     if len(parts) != count:
         raise InputError(
-            "the documents cannot be cut into so many shards",
+            "the documents cannot be split into so many shards",
             file=source.name,
             value=count,
-            accepted=f"at most {len(parts)}; a compressed file is one piece",
+            accepted=f"at most {len(parts)}; compressed files are not split",
         )
     return parts
 
 
 def cut_evenly(sizes: Sequence[int], count: int) -> list[slice]:
-    """Cut pieces of some sizes into at most `count` runs of about equal size, each of one piece or more."""
+    """Group consecutive pieces into at most `count` nonempty groups of about equal total size."""
     count = min(count, len(sizes))
     begins = np.cumsum([0, *sizes[:-1]]) if len(sizes) else np.zeros(0)
     bounds = np.searchsorted(begins, np.arange(1, count) * (sum(sizes) / max(count, 1)))
@@ -139,7 +148,7 @@ _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def check_fields(fields: Sequence[str]) -> None:
-    """Raise `InputError` unless fields have names, of letters, digits and ``_``, each once."""
+    """Raise `InputError` unless field names are distinct and consist of letters, digits and ``_``."""
     for name in fields:
         if not _FIELD.fullmatch(name) or fields.count(name) > 1:
             raise InputError(
@@ -148,12 +157,12 @@ def check_fields(fields: Sequence[str]) -> None:
 
 
 def field_of(source: DocumentSource, field: str) -> DocumentSource:
-    """Return a source's documents with one field's text alone.
+    """Return the documents of a source with only the text of one field.
 
     Raises
     ------
     InputError
-        Where the source knows no fields, or not this one.
+        If the source has no fields, or not this one.
     """
     check_fields([field])
     if not isinstance(source, Fielded):
@@ -165,19 +174,19 @@ def field_of(source: DocumentSource, field: str) -> DocumentSource:
     return source.of_field(field)
 
 
-def check_held(source: DocumentSource, field: str) -> None:
-    """Raise `InputError` unless a document has this field: they are read up to the first that has.
+def check_field_present(source: DocumentSource, field: str) -> None:
+    """Check that some document has text in this field; reading stops at the first such document.
 
     Raises
     ------
     InputError
-        Also as `field_of`.
+        If no document has text in the field, and as `field_of`.
     """
     view = field_of(source, field)
     if not any(document.text.strip() for batch in view.batches() for document in batch.read()):
         known = ", ".join(source.fields) if isinstance(source, Fielded) else ""
         raise InputError(
-            f"no document of {source.name} has this field, or a word in it",
+            f"no document of {source.name} has text in this field",
             value=field,
             accepted=known or "documents with fields",
         )
@@ -185,12 +194,12 @@ def check_held(source: DocumentSource, field: str) -> None:
 
 @contextlib.contextmanager
 def unchanged(source: DocumentSource) -> Iterator[None]:
-    """Read documents that must be the same at the end.
+    """Check that the documents do not change while the ``with`` block reads them.
 
     Raises
     ------
     InputError
-        At the end, if a `Changeable` source has changed meanwhile, naming the file.
+        At the end of the block, if a `Changeable` source has changed; names the first changed file.
     """
     before = source.state() if isinstance(source, Changeable) else {}
     yield
@@ -200,7 +209,7 @@ def unchanged(source: DocumentSource) -> Iterator[None]:
         raise InputError(
             "the file changed while it was indexed",
             file=changed[0],
-            accepted="documents left alone meanwhile",
+            accepted="files that do not change during indexing",
         )
 
 
@@ -228,28 +237,28 @@ class ListDocuments:
     Parameters
     ----------
     name : str
-        What to call the collection.
-    documents : sequence of Document, or callable that returns an iterable of them
-        The documents in collection order; a callable must give the same ones every time.
+        Name of the collection, for messages.
+    documents : sequence of Document, or callable that returns an iterable of Document
+        The documents in collection order; a callable must return the same documents at every call.
     fields : mapping of str to the same, optional
-        The same documents with one field's text alone, by the field's name.
-    given_digest : str
-        The documents' digest where it is known; computed by default.
+        For each field, the same documents with only that field's text.
+    known_digest : str
+        The digest of the documents, if already known; computed by default.
     """
 
     name: str
     documents: _Documents
     fields: Mapping[str, _Documents] = field(default_factory=dict)
-    given_digest: str = ""
+    known_digest: str = ""
 
     def __repr__(self) -> str:
-        """Name the collection, and count documents in memory."""
+        """Show the name, and the number of documents in memory."""
         size = "" if callable(self.documents) else f", {quantity(len(self.documents), 'document')}"
         return f"ListDocuments({self.name!r}{size})"
 
     @property
     def size(self) -> int:
-        """Bytes of text, as UTF-8; 0 where the documents come from a callable."""
+        """Bytes of text, as UTF-8; 0 if the documents come from a callable."""
         if callable(self.documents):
             return 0
         return sum(_text_size(document) for document in self.documents)
@@ -260,7 +269,7 @@ class ListDocuments:
         Raises
         ------
         InputError
-            For a docno that is empty or holds white space.
+            For a docno that is empty or contains white space.
         """
         batch: list[Document] = []
         size = 0
@@ -283,8 +292,8 @@ class ListDocuments:
 
     def digest(self) -> str:
         """Return a digest (BLAKE2b, 128 bits) of the docnos and texts."""
-        if self.given_digest:
-            return self.given_digest
+        if self.known_digest:
+            return self.known_digest
         state = hashlib.blake2b(digest_size=16)
         for docno, text in self._all():
             for part in (docno.encode(), text.encode("utf-8", "surrogatepass")):
@@ -293,14 +302,14 @@ class ListDocuments:
         return state.hexdigest()
 
     def of_field(self, field: str) -> ListDocuments:
-        """Return the same documents with one field's text alone."""
+        """Return the same documents with only this field's text."""
         if field not in self.fields:
             known = ", ".join(self.fields) or "documents with fields"
             raise InputError(f"the documents of {self.name} have no such field", value=field, accepted=known)
         return ListDocuments(self.name, self.fields[field])
 
     def locate(self, docno: str) -> list[tuple[str, int]]:
-        """Return (collection name, position from 1) of every document of that name."""
+        """Return (collection name, position from 1) of every document with this docno."""
         return [
             (self.name, position)
             for position, document in enumerate(self._all(), 1)
@@ -308,13 +317,13 @@ class ListDocuments:
         ]
 
     def parts(self, count: int, digest: str) -> list[ListDocuments]:
-        """Return at most so many parts of about equally many documents."""
+        """Return at most `count` parts with about equally many documents."""
         total = sum(1 for _ in self._all())
         return [
             ListDocuments(
                 self.name,
-                _some(self.documents, part),
-                {name: _some(documents, part) for name, documents in self.fields.items()},
+                _slice(self.documents, part),
+                {name: _slice(documents, part) for name, documents in self.fields.items()},
                 f"{digest}/{number}of{count}",
             )
             for number, part in enumerate(cut_evenly([1] * total, count), 1)
@@ -324,13 +333,13 @@ class ListDocuments:
         return self.documents() if callable(self.documents) else self.documents
 
 
-def _some(documents: _Documents, part: slice) -> _Documents:
+def _slice(documents: _Documents, part: slice) -> _Documents:
     if callable(documents):
-        return partial(_read_some, documents, part)
+        return partial(_read_slice, documents, part)
     return documents[part]
 
 
-def _read_some(documents: Callable[[], Iterable[Document]], part: slice) -> Iterable[Document]:
+def _read_slice(documents: Callable[[], Iterable[Document]], part: slice) -> Iterable[Document]:
     return islice(documents(), part.start, part.stop)
 
 

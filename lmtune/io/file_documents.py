@@ -198,13 +198,13 @@ class FilePart:
         The collection's.
     pieces : tuple of FileBatch
         The pieces.
-    own_digest : str
+    known_digest : str
         Which part of which documents these are.
     """
 
     name: str
     pieces: tuple[FileBatch, ...]
-    own_digest: str
+    known_digest: str
 
     @property
     def size(self) -> int:
@@ -222,12 +222,12 @@ class FilePart:
 
     def digest(self) -> str:
         """Return the part's digest."""
-        return self.own_digest
+        return self.known_digest
 
     def of_field(self, field: str) -> FilePart:
         """Return the same documents with one field's text alone."""
         pieces = tuple(replace(piece, field=field) for piece in self.pieces)
-        return FilePart(self.name, pieces, f"{self.own_digest}/{field}")
+        return FilePart(self.name, pieces, f"{self.known_digest}/{field}")
 
     def locate(self, docno: str) -> list[tuple[str, int]]:
         """Return (file, line) of every document of that name, by reading all of them."""

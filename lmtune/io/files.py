@@ -337,7 +337,7 @@ def atomic_write(path: PathLike, *, mode: Literal["text", "binary"] = "text") ->
             if not direct:
                 _replace(written, target)
         except BaseException as error:
-            named(error, given)
+            add_file_name(error, given)
             raise
 
 
@@ -371,8 +371,8 @@ def _replace(source: Path, target: Path) -> None:
         raise unwritable(target, error) from error
 
 
-def named(error: BaseException, path: PathLike) -> None:
-    """Say of a write that failed where it was: a full disk or a limit names no file."""
+def add_file_name(error: BaseException, path: PathLike) -> None:
+    """Add the path to the error of a failed write: errors such as a full disk name no file."""
     if isinstance(error, OSError) and not isinstance(error, BrokenPipeError) and error.filename is None:
         error.filename = os.fspath(path)
 

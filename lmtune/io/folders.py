@@ -1,4 +1,7 @@
-"""Folders written whole or not at all, never in the place of others'; outputs checked before the work."""
+"""Atomic writing of folders, and checks of output paths before a command starts its work.
+
+Folders with files that lmtune did not write are never replaced.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +17,25 @@ from typing import Any, NamedTuple
 
 from lmtune.errors import InputError, PathLike
 from lmtune.io.digests import digest, unsealed
-from lmtune.io.files import check_no_directory, named, unwritable
-from lmtune.io.locks import ASIDE, beside, is_temporary, remove, sweep, temporary
+from lmtune.io.files import add_file_name, check_no_directory, unwritable
+from lmtune.io.locks import ASIDE, is_temporary, remove, remove_leftovers, temporary, temporary_path
 
 
 class FolderKind(NamedTuple):
-    """Folders that lmtune writes, told from those of others.
+    """A kind of folders that lmtune writes, and how to recognise them.
 
     Attributes
     ----------
     marker : str
-        What each of them holds.
+        A file that every folder of this kind contains.
     files : tuple of str, optional
-        The files that they may hold, as patterns of paths in them, where ``*`` stands for no slash;
-        any where it is None.
+        Patterns of the paths that such a folder may contain; ``*`` does not match a slash. None allows any
+        file.
     records : tuple of str
-        Files, written by `lmtune.io.digests.sealed`, whose ``files`` list further ones with
-        their digests, by paths from the record's folder.
+        Files written by `lmtune.io.digests.sealed`. Their ``files`` list further files and digests, with
+        paths relative to the folder of the record.
     facts : tuple of str
-        Keys of the first record that folders of other kinds lack.
+        Keys of the first record that tell this kind from others.
     """
 
     marker: str
@@ -42,37 +45,37 @@ class FolderKind(NamedTuple):
 
 
 def check_directory(path: PathLike, kind: FolderKind, *, reads: Iterable[PathLike] = ()) -> None:
-    """Raise at once what writing a folder would raise in the end.
+    """Check, before any work, that an output folder can be written.
 
     Parameters
     ----------
     path : path-like
         The folder to make or to replace.
     kind : FolderKind
-        What it may hold to be replaced.
+        The kind of existing folder that may be replaced.
     reads : iterable of path-like
-        What else the command reads or writes; it must not lie in the folder.
+        Other files and folders that the command reads or writes; none may be inside the output folder.
 
     Raises
     ------
     InputError
-        If the target is a file, a foreign folder, the current one, holds something that is read,
-        or cannot be made.
+        If the target is a file, the current folder or a folder of another kind, contains one of `reads`, or
+        cannot be made.
     """
     check_apart(path, reads, whole=kind.files is not None)
     check_writable(path)
-    _check_ours(path, kind)
+    _check_kind(path, kind)
 
 
-def _check_ours(path: PathLike, kind: FolderKind) -> None:
+def _check_kind(path: PathLike, kind: FolderKind) -> None:
     target = Path(os.path.realpath(path))
-    sweep(target)
+    remove_leftovers(target)
     while os.path.lexists(target):
         with contextlib.suppress(FileNotFoundError):
             before = target.stat()
             if not stat.S_ISDIR(before.st_mode):
                 raise InputError("cannot write", file=path, value="a file", accepted="a folder's name")
-            problem = _problem(target, kind)
+            problem = _find_problem(target, kind)
             # Another process may be replacing the folder.
             if os.path.samestat(before, target.stat()):
                 if problem is None:
@@ -81,26 +84,26 @@ def _check_ours(path: PathLike, kind: FolderKind) -> None:
                     f"will not replace a folder that {problem[0]}",
                     file=path,
                     value=problem[1],
-                    accepted="a new folder's name, an empty folder, or one as lmtune wrote it",
+                    accepted="a new or empty folder, or an unchanged one that lmtune wrote",
                 )
 
 
-def _problem(folder: Path, kind: FolderKind) -> tuple[str, str | None] | None:
-    """Say why a folder is not ours to replace, and which file tells."""
+def _find_problem(folder: Path, kind: FolderKind) -> tuple[str, str | None] | None:
+    """Return why a folder must not be replaced, and the file that is the reason; None if it may be."""
     entries = [entry.name for entry in folder.iterdir() if not is_temporary(entry.name)]
     if not entries or (kind.files is None and kind.marker in entries):
         return None
     if kind.marker not in entries:
         return f"has no {kind.marker}", None
-    listed = recorded(folder, kind)
-    # What a record does not list tells more than that the record is none of ours.
+    listed = recorded_files(folder, kind)
+    # Records come last: an unlisted file makes a more helpful message than an invalid record.
     for name in sorted(_files(folder), key=lambda name: (name in kind.records, name)):
         if name not in listed and not any(_matches(name, pattern) for pattern in kind.files or ()):
-            return "holds files of others", name
+            return "contains a file that lmtune did not write", name
         if listed.get(name) is not None and listed[name] != _digest(folder / name):
-            return "holds a file that was changed since", name
+            return "contains a changed file", name
     if kind.facts and not set(kind.facts) <= set(_record(folder / kind.records[0])):
-        return "holds the results of another command", None
+        return "contains the results of another command", None
     return None
 
 
@@ -110,8 +113,8 @@ def _digest(path: Path) -> int | None:
     return None
 
 
-def recorded(folder: Path, kind: FolderKind) -> dict[str, int | None]:
-    """Return the files that a folder's records list, with their digests; the records themselves have None."""
+def recorded_files(folder: Path, kind: FolderKind) -> dict[str, int | None]:
+    """Return the digests of the files that a folder's records list; None for the records themselves."""
     digests: dict[str, int | None] = {}
     for record in kind.records:
         home = Path(record).parent
@@ -123,7 +126,7 @@ def recorded(folder: Path, kind: FolderKind) -> dict[str, int | None]:
 
 
 def _record(path: Path) -> dict[str, Any]:
-    """Read a record; one that is missing or damaged has nothing."""
+    """Read a record; return an empty dictionary if it is missing or damaged."""
     with contextlib.suppress(OSError, ValueError):
         return unsealed(path.read_bytes())
     return {}
@@ -142,34 +145,33 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def is_folder(path: PathLike) -> bool:
-    """Tell whether a folder is there, and put it back where a killed process had moved it aside."""
+    """Return whether a folder exists, after restoring one that a killed process had moved aside."""
     if not os.path.lexists(path):
-        sweep(Path(os.path.realpath(path)))
+        remove_leftovers(Path(os.path.realpath(path)))
     return Path(path).is_dir()
 
 
 @contextlib.contextmanager
 def atomic_directory(path: PathLike, kind: FolderKind | None = None) -> Iterator[Path]:
-    """Write a folder whole or not at all.
+    """Write a folder atomically.
 
     Parameters
     ----------
     path : path-like
-        The folder to make or to replace. Missing parents are made.
+        The folder to make or to replace. Missing parent folders are made.
     kind : FolderKind, optional
-        An existing folder that is neither empty nor of this kind is left alone, with an InputError.
+        The kind of existing folder that may be replaced, if it is not empty. By default any folder.
 
     Yields
     ------
     pathlib.Path
-        An empty folder beside the target. It takes the target's place when the ``with`` block
-        ends (an old folder is moved aside for that moment, then removed), and is removed when the
-        block raises.
+        An empty folder beside the target. It replaces the target when the ``with`` block ends, and is removed
+        if the block raises. The old folder is moved aside during the replacement, then removed.
 
     Raises
     ------
     InputError
-        If the target is a file, a foreign folder (see `kind`), or cannot be made.
+        If the target is a file or a folder of another kind, or cannot be made.
     """
     target = Path(os.path.realpath(path))
     _check_replaceable(path, kind)
@@ -179,16 +181,16 @@ def atomic_directory(path: PathLike, kind: FolderKind | None = None) -> Iterator
             made = stack.enter_context(temporary(target, Path.mkdir))
         except OSError as error:
             raise unwritable(path, error) from error
-        aside = beside(target, ASIDE)
+        aside = temporary_path(target, ASIDE)
         try:
             yield made
             _check_replaceable(path, kind)
-            while not _replaced(target, made, aside):
-                # Another process was faster; what it put there is as much ours to replace.
+            while not _replace_folder(target, made, aside):
+                # Another process made the target meanwhile: replace its folder too.
                 remove(aside)
                 _check_replaceable(path, kind)
         except BaseException as error:
-            named(error, path)
+            add_file_name(error, path)
             raise
         finally:
             remove(aside)
@@ -196,13 +198,13 @@ def atomic_directory(path: PathLike, kind: FolderKind | None = None) -> Iterator
 
 def _check_replaceable(path: PathLike, kind: FolderKind | None) -> None:
     if kind is not None:
-        _check_ours(path, kind)
+        _check_kind(path, kind)
     elif Path(path).exists() and not Path(path).is_dir():
         raise InputError("cannot write", file=path, value="a file", accepted="a folder's name")
 
 
-def _replaced(target: Path, made: Path, aside: Path) -> bool:
-    """Put a folder in a target's place; False where the place is taken meanwhile."""
+def _replace_folder(target: Path, made: Path, aside: Path) -> bool:
+    """Move a folder to the target; return False if another process made the target meanwhile."""
     with contextlib.suppress(FileNotFoundError):
         target.replace(aside)
     try:
@@ -210,24 +212,24 @@ def _replaced(target: Path, made: Path, aside: Path) -> bool:
     except BaseException as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             return False
-        with contextlib.suppress(OSError):  # it will be found there: see `sweep`
+        with contextlib.suppress(OSError):  # otherwise `remove_leftovers` restores it
             aside.replace(target)
         raise
     return True
 
 
-_OTHER = "another place"
+_OTHER = "another path"
 
 
 def check_file(path: PathLike, *, reads: Iterable[PathLike] = ()) -> None:
-    """Raise at once what `lmtune.io.files.atomic_write` would raise in the end.
+    """Check, before any work, that `lmtune.io.files.atomic_write` can write a file.
 
     Parameters
     ----------
     path : path-like
         The file to write.
     reads : iterable of path-like
-        Files that the command reads, and folders that are none to write into.
+        Files that the command reads, and folders that must not contain the output.
 
     Raises
     ------
@@ -240,22 +242,21 @@ def check_file(path: PathLike, *, reads: Iterable[PathLike] = ()) -> None:
 
 
 def check_apart(path: PathLike, reads: Iterable[PathLike], *, whole: bool) -> None:
-    """Raise InputError where a target is something that is read.
+    """Check that an output does not replace an input.
 
     Parameters
     ----------
     path : path-like
         The file or folder to write.
     reads : iterable of path-like
-        What is read; it need not exist.
+        The inputs; they need not exist.
     whole : bool
-        Whether a folder is going to be replaced: nothing that is read may lie in it, nor may it be
-        the current folder or hold it.
+        Whether a whole folder will be replaced: it must contain neither an input nor the current folder.
 
     Raises
     ------
     InputError
-        If it is, by whatever name.
+        If the output would replace an input; links are resolved.
     """
     target = Path(os.path.realpath(path))
     if whole and Path.cwd().is_relative_to(target):
@@ -280,7 +281,7 @@ def _same(one: Path, two: Path) -> bool:
 
 
 def check_writable(path: PathLike) -> None:
-    """Raise InputError where a file or folder cannot be made; what is missing above it is not made."""
+    """Raise `InputError` if a file or folder cannot be made; missing parent folders are not made."""
     target = Path(os.path.realpath(path))
     try:
         if target.exists() and not (target.is_file() or target.is_dir()):

@@ -1,7 +1,8 @@
-"""Locks between processes, and the hidden files beside a target while it is written.
+"""Locks between processes, and temporary files beside a target while it is written.
 
-What several processes want built is built by one. The process that writes a temporary file has it
-locked. The system frees a lock when its process ends, however it ends: what nobody has locked is nobody's.
+If several processes need the same file, one of them builds it. A process holds a lock on every temporary
+file that it writes. The system frees a lock when its process ends for any reason, so an unlocked temporary
+file can be removed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _T = TypeVar("_T")
 
 
 class StaleError(Exception):
-    """The reason why the content of a path is not current."""
+    """The content of a path is missing or out of date; the message gives the reason."""
 
 
 def build_once(
@@ -33,28 +34,33 @@ def build_once(
     build: Callable[[], _T],
     on_build: Callable[[Path, str], None] | None = None,
 ) -> _T:
-    """Read the content of a path, building it first where it is not current.
+    """Read the content of a path; build it first if it is missing or out of date.
 
-    Of several processes that find nothing current, one builds and the others wait, then read.
+    If several processes need it at once, one builds and the others wait, then read.
 
     Parameters
     ----------
     path : path-like
-        What is kept.
+        The file or folder.
     read : callable
-        Returns it, or raises `StaleError` with the reason.
+        Returns the content, or raises `StaleError` with the reason.
     build : callable
-        Builds it, keeps it and returns it.
+        Builds and stores the content, and returns it.
     on_build : callable, optional
         Called with the path and the reason before building.
+
+    Returns
+    -------
+    object
+        The content that `read` or `build` returned.
     """
     with contextlib.suppress(StaleError):
         current = read()
-        _tidy_all(path)
+        _clean_up(path)
         return current
     with locked(path):
         try:
-            return read()  # whoever held the lock may have built it
+            return read()  # another process may have built it while this one waited
         except StaleError as reason:
             if on_build is not None:
                 on_build(Path(path), str(reason))
@@ -63,29 +69,28 @@ def build_once(
 
 @contextlib.contextmanager
 def locked(path: PathLike, *, timeout: float = -1) -> Iterator[bool]:
-    """Keep other processes and threads that ask for the same lock waiting meanwhile.
+    """Lock a path against other processes and threads for the ``with`` block.
 
-    The lock is a file ``.NAME.lock`` beside the path, removed at the end. The system frees it when
-    its process is killed; the file that is then left locks nothing. Where the folder cannot be
-    written nobody waits.
+    The lock is a file ``.NAME.lock`` beside the path, removed at the end. If the process is killed, the
+    system frees the lock, and the file has no effect. In a folder that is not writable nothing is locked.
 
     Parameters
     ----------
     path : path-like
-        What is going to be made; missing parent folders are made.
+        The file or folder that will be made; missing parent folders are made.
     timeout : float
-        Seconds to wait, in [0, inf); for ever where it is negative.
+        Seconds to wait for the lock; a negative number waits without limit.
 
     Yields
     ------
     bool
-        Whether the lock is ours.
+        Whether the lock was acquired.
     """
-    from filelock import FileLock  # as slow to import as reading a small file
+    from filelock import FileLock  # importing it takes as long as reading a small file
 
     file = lock_path(Path(os.path.realpath(path)))
     lock = FileLock(file)
-    with contextlib.suppress(OSError):  # its Timeout is one
+    with contextlib.suppress(OSError):  # filelock's Timeout is an OSError
         file.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=timeout, poll_interval=0.01)
     try:
@@ -96,72 +101,72 @@ def locked(path: PathLike, *, timeout: float = -1) -> Iterator[bool]:
             lock.release()
 
 
-def _tidy_all(path: PathLike) -> None:
-    """Remove leftovers of killed processes beside a whole file or folder: half-written ones, their lock."""
+def _clean_up(path: PathLike) -> None:
+    """Remove temporary files and locks of killed processes beside a complete file or folder."""
     target = Path(os.path.realpath(path))
-    sweep(target)
+    remove_leftovers(target)
     if lock_path(target).exists():
         with locked(target, timeout=0):
             pass
 
 
 _NAME = re.compile(r"\.(.+)\.[0-9]+\.[0-9a-f]{8}\.(?:tmp|old)", re.S)
-# File systems allow 255; the rest is ours.
+# File systems allow 255 bytes; `temporary_path` needs the rest.
 _LONGEST_BYTES = 200
 
 ASIDE = "old"
-"""The suffix of a folder that is moved aside while another takes its place."""
+"""The suffix of a folder that is moved aside while it is replaced."""
 
 
-def beside(target: Path, suffix: str = "tmp") -> Path:
-    """Return a hidden path beside a target that nobody uses."""
-    import secrets  # with what it imports as slow as reading a small file
+def temporary_path(target: Path, suffix: str = "tmp") -> Path:
+    """Return an unused hidden path beside a target."""
+    import secrets  # with its dependencies, importing it takes as long as reading a small file
 
     return target.parent / f".{_short(target.name)}.{os.getpid()}.{secrets.token_hex(4)}.{suffix}"
 
 
 def lock_path(target: Path) -> Path:
-    """Return the file that is locked while a target is made; see `lmtune.io.locks`."""
+    """Return the path of the lock file of a target."""
     return target.parent / f".{_short(target.name)}.lock"
 
 
 def is_temporary(name: str) -> bool:
-    """Tell whether a file's name is one of `beside`, or of a lock."""
+    """Return whether a file name comes from `temporary_path` or `lock_path`."""
     return _NAME.fullmatch(name) is not None or (name.startswith(".") and name.endswith(".lock"))
 
 
 @contextlib.contextmanager
 def temporary(target: Path, make: Callable[[Path], object]) -> Iterator[Path]:
-    """Make a file or folder beside a target that stays ours; what killed processes left there goes.
+    """Make a locked temporary file or folder beside a target; leftovers of killed processes are removed.
 
     Parameters
     ----------
     target : path
-        What is going to be written, no link.
+        The path that will be written; not a link.
     make : callable
-        Makes a file or a folder where there is none.
+        Makes a new file or folder at a path.
 
     Yields
     ------
     pathlib.Path
-        What was made; what is there in the end goes.
+        The temporary file or folder. If it still exists at the end of the ``with`` block, it is removed.
     """
-    sweep(target)
-    path, lock = beside(target), None
+    remove_leftovers(target)
+    path, lock = temporary_path(target), None
     try:
         while lock is None:
             make(path)
             try:
-                lock = hold(path)
-            except OSError:  # no locks here: nobody takes it away
+                lock = try_lock(path)
+            except OSError:  # without locks no other process removes it
                 break
-            # Before it was locked it may have looked like a dead process's.
-            path = path if lock is not None else beside(target)
+            # Another process may have removed the file before it was locked.
+            path = path if lock is not None else temporary_path(target)
         yield path
     finally:
         try:
             _discard(path)
-        finally:  # again, as a signal may have come just now
+        finally:  # repeat, in case a signal interrupted the first call
             _discard(path)
             if lock is not None:
                 os.close(lock)
@@ -174,18 +179,18 @@ def _discard(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def hold(path: Path) -> int | None:
-    """Lock a file or folder; None where another has it, or has taken it away.
+def try_lock(path: Path) -> int | None:
+    """Lock a file or folder without waiting.
 
     Returns
     -------
     int or None
-        A descriptor; closing it frees the lock.
+        A file descriptor; closing it frees the lock. None if another process has locked or removed the path.
 
     Raises
     ------
     OSError
-        Where there are no locks.
+        If the system or the file system does not support locks.
     """
     if fcntl is None:
         raise OSError("no locks")
@@ -199,8 +204,8 @@ def hold(path: Path) -> int | None:
     return None
 
 
-def sweep(target: Path) -> None:
-    """Remove leftovers of killed processes beside a target, and put back a folder that one moved aside."""
+def remove_leftovers(target: Path) -> None:
+    """Remove temporary files of killed processes beside a target; restore a folder that one moved aside."""
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = [entry.name for entry in target.parent.iterdir()]
@@ -208,11 +213,11 @@ def sweep(target: Path) -> None:
         match = _NAME.fullmatch(name)
         if match is not None and match[1] == _short(target.name):
             with contextlib.suppress(OSError):
-                _tidy(target.parent / name, target)
+                _remove_or_restore(target.parent / name, target)
 
 
-def _tidy(path: Path, target: Path) -> None:
-    lock = hold(path)
+def _remove_or_restore(path: Path, target: Path) -> None:
+    lock = try_lock(path)
     if lock is None:
         return
     try:
@@ -225,7 +230,7 @@ def _tidy(path: Path, target: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, as far as it goes."""
+    """Remove a folder; ignore files that cannot be removed."""
     import shutil
 
     shutil.rmtree(folder, ignore_errors=True)

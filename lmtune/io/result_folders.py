@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from lmtune.errors import InputError, PathLike
 from lmtune.io.csv_files import parse_frame
-from lmtune.io.digests import digest, read_whole, sealed_text, unsealed
+from lmtune.io.digests import digest, read_verified, sealed_text, unsealed
 from lmtune.io.files import read_bytes
-from lmtune.io.folders import FolderKind, atomic_directory, is_folder, recorded
+from lmtune.io.folders import FolderKind, atomic_directory, is_folder, recorded_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +129,7 @@ class StoredFolder:
     @classmethod
     def of_kind(cls, path: PathLike, kind: FolderKind) -> StoredFolder:
         """Return a folder with the files that its records list, without any where it has no records."""
-        return cls(Path(path), {}, recorded(Path(path), kind))
+        return cls(Path(path), {}, recorded_files(Path(path), kind))
 
     def json(self, name: str) -> Any:
         """Read a file of JSON, which has to be there.
@@ -139,7 +139,7 @@ class StoredFolder:
         InputError
             As `frame`.
         """
-        return json.loads(read_whole(self.path / name, self.files.get(name) or 0))
+        return json.loads(read_verified(self.path / name, self.files.get(name) or 0))
 
     def frame(self, name: str, texts: Collection[str] = ()) -> pd.DataFrame | None:
         """Read a CSV file as `lmtune.io.csv_files.parse_frame` does; None where there is none.
@@ -152,4 +152,4 @@ class StoredFolder:
         checksum, path = self.files.get(name), self.path / name
         if checksum is None or not path.is_file():
             return None
-        return parse_frame(read_whole(path, checksum), texts)
+        return parse_frame(read_verified(path, checksum), texts)

@@ -19,7 +19,7 @@ import numpy as np
 from lmtune.arrays import Doubles
 from lmtune.errors import visible
 from lmtune.io.files import atomic_write
-from lmtune.io.folders import check_file, recorded
+from lmtune.io.folders import check_file, recorded_files
 from lmtune.io.result_folders import RECORD
 from lmtune.measures.significance.tests import confidence_interval
 from lmtune.progress import Progress, silent
@@ -87,7 +87,7 @@ def write_report(results: Path, target: Path, *, progress: Progress = silent) ->
         If the folder is not a results folder, or one of its tables cannot be read.
     """
     kind = CHOICES_KIND if is_choices(results) else KIND
-    check_file(target, reads=[results / name for name in (RECORD, *recorded(results, kind))])
+    check_file(target, reads=[results / name for name in (RECORD, *recorded_files(results, kind))])
     if kind is CHOICES_KIND:
         choices = read_choices(results)
         text = _choice_page(choices, _with_progress(choice_pictures(choices), progress))

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 
 from lmtune.devices import check_device, is_spread, run_on_devices
 from lmtune.errors import InputError, PathLike
-from lmtune.io.digests import digest, parse_json, read_json, read_whole, sealed_text, unsealed
+from lmtune.io.digests import digest, parse_json, read_json, read_verified, sealed_text, unsealed
 from lmtune.io.files import read_bytes
 from lmtune.io.folders import FolderKind, atomic_directory, check_directory, is_folder
 from lmtune.measures.lists import Measurer, mean_over_lists
@@ -361,7 +361,7 @@ def load_model(path: PathLike, *scorers: type[Scorer], text: Mapping[str, Any] |
                 "unsupported model version", file=folder / _MODEL, value=value, accepted=accepted
             )
         model = unsealed(model, kinds=_KINDS)
-        files = {name: read_whole(folder / name, expected) for name, expected in model["digests"].items()}
+        files = {name: read_verified(folder / name, expected) for name, expected in model["digests"].items()}
         kinds = _SCORERS | {scorer.kind: scorer for scorer in scorers}
         if model["kind"] not in kinds:
             accepted = f"{', '.join(kinds)}; in Python load_model(path, SCORER) with a custom scorer"

@@ -114,16 +114,16 @@ def test_files_that_are_not_ours(name: str, world: World) -> None:
     place = world.home / WRITTEN[name]
     (place / "runs").mkdir(exist_ok=True)
     (place / "runs/mine.txt").write_text("mine")
-    world.refused(LINES[name], "files of others", "runs/mine.txt")
+    world.refused(LINES[name], "a file that lmtune did not write", "runs/mine.txt")
 
 
 def test_results_that_were_changed(world: World) -> None:
     with (world.home / "res/table.md").open("a") as table:
         table.write("noted by hand\n")
-    world.refused(LINES["tune"], "changed since", "table.md")
+    world.refused(LINES["tune"], "contains a changed file", "table.md")
     made = json.loads((world.home / "res/made.json").read_text())
     (world.home / "res/made.json").write_text(json.dumps(made | {"command": "another"}))
-    world.refused(LINES["tune"], "files of others")
+    world.refused(LINES["tune"], "a file that lmtune did not write")
 
 
 def test_pictures_and_page_are_ours(world: World) -> None:
@@ -133,7 +133,7 @@ def test_pictures_and_page_are_ours(world: World) -> None:
     assert not (world.home / "res/pictures").exists()
     assert world.run("plot res --format png")[0] == 0
     (world.home / "res/pictures/mine.png").write_text("mine")
-    world.refused(LINES["tune"], "files of others", "pictures/mine.png")
+    world.refused(LINES["tune"], "a file that lmtune did not write", "pictures/mine.png")
 
 
 READ = {

@@ -158,7 +158,7 @@ def test_results_of_another_command_are_kept(home: Path) -> None:
     ):
         code, out, err = run(*words)
         assert (code, out) == (2, "")
-        assert "will not replace a folder that holds the results of another command" in err
+        assert "will not replace a folder that contains the results of another command" in err
     assert "results of another collection: 'c'" in run(*choose, "other", "--output", "chosen")[2]
     code, _, err = run(*choose, "c", "other", "--output", "both")
     assert (code, "--choose keeps one collection in a folder: ['c', 'other']" in err) == (2, True)

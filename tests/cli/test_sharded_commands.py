@@ -94,7 +94,7 @@ def test_bad_options(home: Path) -> None:
         ("index c --shards 3", "--shards needs --output"),
         ("index c --shards 3 --engine lucene --output new", "--shards with --engine lucene"),
         ("index c --join idx --output new", "--join with documents"),
-        ("index c --shards 200 --output new", "cannot be cut into so many shards"),
+        ("index c --shards 200 --output new", "cannot be split into so many shards"),
         ("index c --shards 2 --output l", "will not replace"),
         ("search c --index sharded:idx", "no sharded index here"),
         ("search c --index sharded:nowhere", "there is no index here"),

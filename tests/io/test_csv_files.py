@@ -38,8 +38,8 @@ def test_what_was_written_is_read_back(rows: list[tuple[object, ...]]) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("\na,b\nx,1\n", "a.csv:1: a blank line"),
-        ("a,a\nx,1\n", "a.csv:1: a column twice"),
+        ("\na,b\nx,1\n", "a.csv:1: blank line instead of the header"),
+        ("a,a\nx,1\n", "a.csv:1: repeated column name"),
         ("name,count,value\na,1,2\nb,1\n", "a.csv:3: 2 columns: 'b,1'; accepted: 3"),
         ('name,count,value\n"a,1,2\n', "a.csv:2: not CSV"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from lmtune.errors import InputError
 from lmtune.io.folders import FolderKind, atomic_directory, check_directory, is_folder
-from lmtune.io.locks import hold
+from lmtune.io.locks import try_lock
 
 KIND = FolderKind("made.json", ("made.json", "*.txt", "parts/*.txt"))
 
@@ -54,7 +54,7 @@ def test_what_a_living_process_has_stays(tmp_path: Path) -> None:
     for folder in (held, left):
         folder.mkdir()
         (folder / "part").touch()
-    lock = hold(held)
+    lock = try_lock(held)
     assert lock is not None
     write(path, "new")
     assert sorted(tmp_path.iterdir()) == [held, path]
@@ -71,16 +71,16 @@ def test_files_of_others(name: str, tmp_path: Path) -> None:
     check_directory(path, KIND)
     (path / name).parent.mkdir(parents=True, exist_ok=True)
     (path / name).touch()
-    with pytest.raises(InputError, match=f"files of others: '{name}'"):
+    with pytest.raises(InputError, match=f"a file that lmtune did not write: '{name}'"):
         check_directory(path, KIND)
-    with pytest.raises(InputError, match="files of others"), atomic_directory(path, KIND):
+    with pytest.raises(InputError, match="a file that lmtune did not write"), atomic_directory(path, KIND):
         pass
 
 
 def test_files_that_others_put_there_meanwhile(tmp_path: Path) -> None:
     path = tmp_path / "results"
     write(path, "old")
-    with pytest.raises(InputError, match="files of others"), atomic_directory(path, KIND):
+    with pytest.raises(InputError, match="a file that lmtune did not write"), atomic_directory(path, KIND):
         (path / "mine").write_text("put there during the work")
     assert (path / "mine").exists()
     assert list(tmp_path.iterdir()) == [path]

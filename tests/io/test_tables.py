@@ -107,7 +107,7 @@ SWAPPED = "this is a run, not judgments; accepted: judgments come first, then ru
         (read_run, "a.csv", "qid,score\n1,2\n", "no column docno.*docno or doc_id"),
         (read_run, "a.csv", "qid,docno,score\n1,a,x\n", "a.csv:2: the score is no finite number: 'x'"),
         (read_run, "a.csv", "qid,docno,score\n1,a,1_0\n", "no finite number: '1_0'"),
-        (read_run, "a.csv", "qid,qid,score\n1,a,1\n", "a.csv:1: a column twice: 'qid'"),
+        (read_run, "a.csv", "qid,qid,score\n1,a,1\n", "a.csv:1: repeated column name: 'qid'"),
         (read_run, "a.csv", "", "a.csv: the run is empty"),
         (read_qrels, "q.csv", "qid,docno,rel\n1,a,1.5\n", "q.csv:2: the gain is no integer: 1.5"),
         (read_qrels, "q.csv", "qid,docno,rel\n", "q.csv: no judgments"),

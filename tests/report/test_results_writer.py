@@ -13,7 +13,7 @@ from support import random_collection
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.collections.folds import cross_validation
-from lmtune.io.folders import recorded
+from lmtune.io.folders import recorded_files
 from lmtune.io.runs import read_run
 from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
@@ -44,7 +44,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CandidatePool]
 def test_equal_results_give_equal_bytes(kept: tuple[Path, CandidatePool], tmp_path: Path) -> None:
     folder, _ = kept
     files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-    assert {file.as_posix() for file in files} == {*recorded(folder, KIND)}
+    assert {file.as_posix() for file in files} == {*recorded_files(folder, KIND)}
     keep(tmp_path / "again")
     again = {p.relative_to(tmp_path / "again") for p in tmp_path.rglob("*") if p.is_file()}
     assert files == again

@@ -15,7 +15,7 @@ from lmtune.collections.loading import PARTS
 from lmtune.errors import InputError, PathLike, name_of
 from lmtune.io.digests import digest, sealed_text, unsealed
 from lmtune.io.files import atomic_write
-from lmtune.io.folders import FolderKind, check_directory, recorded
+from lmtune.io.folders import FolderKind, check_directory, recorded_files
 from lmtune.io.result_folders import RECORD, StoredFolder, file_name
 from lmtune.measures.measure import parse_measure
 from lmtune.models.two_stage import TWO_STAGE
@@ -373,7 +373,7 @@ def reopened(path: PathLike, name: str | None = None) -> Collection:
 def record_pictures(results: Path, files: Sequence[Path]) -> None:
     """Record in a results folder which pictures lmtune wrote, so that it may replace them."""
     home = results / PICTURES
-    known = recorded(home, FolderKind(RECORD, records=(RECORD,)))
+    known = recorded_files(home, FolderKind(RECORD, records=(RECORD,)))
     known.pop(RECORD, None)
     known |= {file.name: digest(file.read_bytes()) for file in files}
     with atomic_write(home / RECORD) as stream:
