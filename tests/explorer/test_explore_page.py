@@ -72,7 +72,7 @@ def served(home: Path, *words: str, sources: Sequence[str] = ("c",)) -> Iterator
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 0, said
-    assert said.splitlines()[-1] == "the page has ended"
+    assert said.splitlines()[-1] == "stopped serving the page"
     assert "Traceback" not in said
 
 
@@ -381,7 +381,7 @@ def test_it_begins_with_the_default_pinned_against_the_best_of_the_surface(
     assert "Exploratory" in caption
     assert "2 settings tried" in caption
     assert float(command_of(browser).split("mu=")[1]) != 1000
-    assert f"the best drawn, {cells[1]}, by" in run(browser, f"return {part('near')}.textContent")
+    assert f"the best point, {cells[1]} (paired" in run(browser, f"return {part('near')}.textContent")
     assert run(browser, "return document.querySelector('svg.surface .near').getAttribute('d').length") > 20
     assert run(browser, f"return {part('undo')}.disabled")
     assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
@@ -542,7 +542,7 @@ def test_weights_of_runs_are_shares_of_one(browser: Chrome, home: Path) -> None:
         wait(browser, f"{part('progress')}.hidden")
         assert run(browser, "return document.querySelectorAll('.profile').length") == 4
         corners = "[...document.querySelectorAll('.corner')].map((own) => own.textContent)"
-        assert run(browser, f"return {corners}")[2] == "the 2 others"
+        assert wait(browser, corners, lambda texts: len(texts) == 3)[2] == "2 others"
         assert lowest_contrast(browser) >= 4.5
 
 
