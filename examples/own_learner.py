@@ -1,4 +1,4 @@
-"""Write a learner of one's own, ridge regression on labels; keep its model, compare it with a network."""
+"""Write a custom learner, ridge regression on labels; save its model and compare it with a network."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,28 +24,28 @@ class Ridge(rerank.FeatureScorer):
         return data.features @ self.weights
 
     def save(self, _folder: object) -> dict[str, Any]:
-        """Return what `load` takes, as JSON holds it; what is large goes to files scorer.* of the folder."""
+        """Return items for `load`, as JSON values; write large data to files scorer.* in the folder."""
         return {"settings": self.settings.as_record(), "weights": self.weights.tolist()}
 
     @classmethod
-    def load(cls, _home: object, _files: dict[str, bytes], kept: dict[str, Any]) -> "Ridge":
-        """Make it of what `save` returned."""
-        weights = np.array(kept["weights"])
-        return cls(rerank.Settings.from_record(kept["settings"]), weights, kept["validation"])
+    def load(cls, _folder: object, _files: dict[str, bytes], model: dict[str, Any]) -> "Ridge":
+        """Create the scorer from the items of `save`."""
+        weights = np.array(model["weights"])
+        return cls(rerank.Settings.from_record(model["settings"]), weights, model["validation"])
 
 
 class RidgeRegression(rerank.Learner):
-    """Fits the weighted sum to the labels; how much large weights cost is chosen by validation."""
+    """Fits the weights to the labels; the penalty is selected on the validation queries."""
 
     scorer = Ridge
 
     def fit(self, train: rerank.RankingData, validation: rerank.RankingData, **_how: Any) -> Ridge:
-        """Minimise squared errors and a cost times the squared weights."""
+        """Minimise squared errors plus a penalty times the squared weights."""
         x, mean = train.features.astype(float), Measurer(self.settings.measure, validation).mean
-        costs = [cost * np.eye(x.shape[1]) for cost in (0.1, 1.0, 10.0, 100.0)]
-        tried = [np.linalg.solve(x.T @ x + cost, x.T @ train.labels) for cost in costs]
-        value, best = max((mean(validation.features @ weights), n) for n, weights in enumerate(tried))
-        return Ridge(self.settings, tried[best], value)
+        penalties = [strength * np.eye(x.shape[1]) for strength in (0.1, 1.0, 10.0, 100.0)]
+        fits = [np.linalg.solve(x.T @ x + penalty, x.T @ train.labels) for penalty in penalties]
+        value, best = max((mean(validation.features @ weights), n) for n, weights in enumerate(fits))
+        return Ridge(self.settings, fits[best], value)
 
 
 x = np.random.default_rng(0).normal(size=(2400, 6)).astype(np.float32)

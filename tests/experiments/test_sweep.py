@@ -191,7 +191,7 @@ def test_a_papers_means_are_those_of_trainings_by_hand(tmp_path: Path) -> None:
     printed = tables["printed"].set_index("method")
     # The lists are too few for the paper's trees.
     assert printed.loc["LambdaMART (LightGBM)", "NDCG@1"] == "- / 0.5033 ± 0.0022"
-    assert tables["notes"]["note"].str.contains("LightGBM. is missing: the training data are too few").any()
+    assert tables["notes"]["note"].str.contains("LightGBM. is missing: too few training rows").any()
 
 
 def test_a_mean_is_better_than_those_that_holms_tests_say() -> None:
