@@ -1,1 +1,1 @@
-"""File formats: bytes in, arrays and plain objects out; strict, with line-numbered errors."""
+"""Readers and writers of file formats; errors name the file and the line."""

@@ -1,4 +1,4 @@
-"""Documents in files of any supported format, read in pieces that workers can share."""
+"""Documents in files of all supported formats, split into batches for worker processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import BinaryIO, Literal
 
 from lmtune.errors import InputError, PathLike, check_least
 from lmtune.io.documents import Document, cut_evenly
-from lmtune.io.files import BOM, is_compressed, open_bytes, unreadable, within_lines
+from lmtune.io.files import BOM, is_compressed, limit_lines, open_bytes, unreadable
 from lmtune.io.line_documents import FIRST, TSV_FIELDS, URL, keys_with_text, parse_jsonl, parse_tab_separated
 from lmtune.io.trec_documents import START, element_names, parse_trec
 
@@ -28,7 +28,21 @@ _PARSERS = {"jsonl": parse_jsonl, "trec": parse_trec, "tsv": parse_tab_separated
 
 @dataclass(frozen=True)
 class FileBatch:
-    """The documents of a file, or of the bytes from `start` to `stop` of a plain one; of a field alone."""
+    """The documents of a file, or of a range of bytes of a plain file.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    kind : {"jsonl", "trec", "tsv"}
+        Its format.
+    size : int
+        Bytes of input.
+    start, stop : int
+        The range of bytes; by default the whole file.
+    field : str, optional
+        Read only this field of the documents.
+    """
 
     path: str
     kind: _Format
@@ -38,7 +52,7 @@ class FileBatch:
     field: str | None = None
 
     def read(self) -> Iterator[Document]:
-        """Yield the documents; InputErrors name the line in the whole file."""
+        """Yield the documents; errors name the line in the whole file."""
         for _, docno, text in self.numbered():
             yield Document(docno, text)
 
@@ -48,10 +62,10 @@ class FileBatch:
             if self.start:
                 stream.seek(self.start)
             try:
-                # A document of no end at all has no closing tag either.
+                # The end of any closing tag resets the limit of the length; see `limit_lines`.
                 end = b"</" if self.kind == "trec" else b"\n"
                 parse = _PARSERS[self.kind]
-                yield from parse(within_lines(self._blocks(stream), self.path, end), self.path, self.field)
+                yield from parse(limit_lines(self._blocks(stream), self.path, end), self.path, self.field)
             except InputError as error:
                 if error.line is not None:
                     error.line += self.lines_before()
@@ -83,20 +97,21 @@ class FileBatch:
 class FileDocuments:
     """Documents in files: a DocumentSource.
 
-    The format of each file is found by its first bytes: JSON lines (see
-    lmtune.io.line_documents), TRECTEXT or TRECWEB (see lmtune.io.trec_documents). Plain files are
-    split, so that several workers can read one.
+    The first bytes of each file decide its format: JSON lines or tab-separated lines (see
+    `lmtune.io.line_documents`), TRECTEXT or TRECWEB (see `lmtune.io.trec_documents`). Plain files are
+    split, so that several workers can read one file.
 
     Parameters
     ----------
     name : str
-        What to call the collection.
+        Name of the collection, for messages.
     files : sequence of path-like
         The files in collection order; see `document_files`.
     batch_bytes : int
-        About how many bytes of a plain file make a batch.
+        Approximate size of a batch of a plain file, in bytes.
     field : str, optional
-        Read this field alone: a key of JSON lines, an element of TREC documents.
+        Read only this field: a key of JSON lines, an element of TREC documents, a column of tab-separated
+        lines.
 
     Raises
     ------
@@ -115,12 +130,12 @@ class FileDocuments:
 
     @property
     def size(self) -> int:
-        """Bytes of the files, as they lie on the disk."""
+        """Bytes of the files on disk."""
         return sum(_file_size(path) for path in self.files)
 
     @property
     def origin(self) -> str:
-        """The absolute path of the file, or of the folder that holds all of them."""
+        """The absolute path of the file, or of the common folder of all files."""
         return os.path.commonpath([os.path.realpath(path) for path in self.files])
 
     @property
@@ -129,7 +144,7 @@ class FileDocuments:
         return _first_fields(self.files[0])
 
     def state(self) -> dict[str, object]:
-        """Return each file's size, time of change and number in the file system."""
+        """Return size, modification time and inode of each file."""
         states: dict[str, object] = {}
         for path in self.files:
             status = _status(path)
@@ -142,7 +157,7 @@ class FileDocuments:
         Raises
         ------
         InputError
-            For a file that is empty, unreadable or in no known format.
+            For a file that is empty, unreadable or of unknown format.
         """
         for path in self.files:
             kind = _kind(path)
@@ -157,7 +172,7 @@ class FileDocuments:
                 start = stop
 
     def digest(self) -> str:
-        """Return a digest (BLAKE2b, 128 bits) of the files' bytes as they lie on the disk, and the field."""
+        """Return a digest (BLAKE2b, 128 bits) of the bytes of the files on disk, and of the field."""
         state = hashlib.blake2b(digest_size=16)
         for path in self.files:
             state.update(f"{_file_size(path)}\n".encode())
@@ -170,36 +185,36 @@ class FileDocuments:
         return state.hexdigest() + (f"/{self.field}" if self.field else "")
 
     def of_field(self, field: str) -> FileDocuments:
-        """Return the same documents with one field's text alone."""
+        """Return the same documents with only this field's text."""
         return replace(self, field=field)
 
     def locate(self, docno: str) -> list[tuple[str, int]]:
-        """Return (file, line) of every document of that name, by reading all of them."""
+        """Return (file, line) of every document with this docno; reads all documents."""
         return _locate(self.batches(), docno)
 
     def parts(self, count: int, digest: str) -> list[FilePart]:
-        """Return at most so many parts of about equal bytes; plain files are cut, others stay whole."""
+        """Split the files into at most `count` parts of about equal bytes; compressed files are not split."""
         step = max(1, min(self.batch_bytes, self.size // (count * _PIECES_PER_PART)))
         pieces = tuple(replace(self, batch_bytes=step).batches())
-        places = cut_evenly([piece.size for piece in pieces], count)
+        groups = cut_evenly([piece.size for piece in pieces], count)
         return [
             FilePart(self.name, pieces[part], f"{digest}/{number}of{count}")
-            for number, part in enumerate(places, 1)
+            for number, part in enumerate(groups, 1)
         ]
 
 
 @dataclass(frozen=True)
 class FilePart:
-    """Some consecutive pieces of files: a DocumentSource.
+    """Consecutive batches of a collection of files: a DocumentSource.
 
     Attributes
     ----------
     name : str
-        The collection's.
+        Name of the collection.
     pieces : tuple of FileBatch
-        The pieces.
+        The batches.
     known_digest : str
-        Which part of which documents these are.
+        A digest derived from that of the collection and the number of the part.
     """
 
     name: str
@@ -208,16 +223,16 @@ class FilePart:
 
     @property
     def size(self) -> int:
-        """Bytes of the pieces, as they lie on the disk."""
+        """Bytes of the batches on disk."""
         return sum(piece.size for piece in self.pieces)
 
     @property
     def fields(self) -> list[str]:
-        """The fields of the first document of its first file."""
+        """The fields of the first document of the first file."""
         return _first_fields(self.pieces[0].path)
 
     def batches(self) -> Iterator[FileBatch]:
-        """Yield the pieces."""
+        """Yield the batches."""
         yield from self.pieces
 
     def digest(self) -> str:
@@ -225,22 +240,22 @@ class FilePart:
         return self.known_digest
 
     def of_field(self, field: str) -> FilePart:
-        """Return the same documents with one field's text alone."""
+        """Return the same documents with only this field's text."""
         pieces = tuple(replace(piece, field=field) for piece in self.pieces)
         return FilePart(self.name, pieces, f"{self.known_digest}/{field}")
 
     def locate(self, docno: str) -> list[tuple[str, int]]:
-        """Return (file, line) of every document of that name, by reading all of them."""
+        """Return (file, line) of every document with this docno; reads all documents."""
         return _locate(self.pieces, docno)
 
 
 def _locate(batches: Iterable[FileBatch], docno: str) -> list[tuple[str, int]]:
-    places = []
+    locations = []
     for batch in batches:
         lines = [line for line, name, _ in batch.numbered() if name == docno]
         before = batch.lines_before() if lines else 0
-        places += [(batch.path, before + line) for line in lines]
-    return places
+        locations += [(batch.path, before + line) for line in lines]
+    return locations
 
 
 def document_files(path: PathLike) -> list[Path]:
@@ -254,21 +269,21 @@ def document_files(path: PathLike) -> list[Path]:
     Returns
     -------
     list of pathlib.Path
-        The file; or all files in the folder and the folders below it, sorted by their path, but
-        for hidden ones and, files and folders alike, those that come along with documents:
-        ``readme*``, ``topics*``, ``queries*``, ``qrels*``, ``*.dtd``, ``*.md``.
+        The file, or all files in the folder and its subfolders, sorted by path. Hidden files and folders are
+        skipped, and those with names such as ``readme*``, ``topics*``, ``queries*``, ``qrels*``, ``*.dtd``,
+        ``*.md``.
 
     Raises
     ------
     InputError
-        If there is no such file or folder, or the folder has no document files.
+        If the path does not exist, is a pipe or device, or is a folder without document files.
     """
     top = Path(path)
     if top.is_file():
         return [top]
     if top.exists() and not top.is_dir():
         raise InputError(
-            "documents are read more than once, which a pipe or device does not allow",
+            "documents are read several times, which a pipe or device does not allow",
             file=path,
             accepted="a file or folder",
         )
@@ -319,9 +334,9 @@ def _first_fields(path: PathLike) -> list[str]:
 
 
 def _next_start(path: PathLike, kind: _Format, offset: int, size: int) -> int:
-    """Return where the first document (of TREC, else line) at or after `offset` begins."""
+    """Return the position of the first line, or the first TREC document, that begins at or after `offset`."""
     with open_bytes(path) as stream:
-        # From one byte before, so that a line that begins right there counts.
+        # Start one byte earlier, so that a line that begins exactly at the offset counts.
         stream.seek(offset - 1)
         position = offset - 1 + len(stream.readline())
         while kind == "trec" and (line := stream.readline()) and START.match(line) is None:

@@ -1,6 +1,6 @@
-"""Files as every format reads and writes them: compressed by suffix, strict, within limits, whole or absent.
+"""Reading and writing of files for all formats: compression by suffix, limits of sizes, atomic writes.
 
-Each compression's library is imported where a file needs it: short commands read plain files.
+Libraries for compression are imported only if a file needs them, so that short commands start quickly.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from lmtune.errors import InputError, PathLike, Place
 from lmtune.io.locks import temporary
 
 LONGEST_LINE_BYTES = 256 << 20
-"""Bytes that a line, or a TREC document, may have."""
+"""Maximum length of a line or a TREC document, in bytes."""
 
 EXPANSION = 200
-"""Bytes that a byte of a compressed file may become, beyond the first 64 MiB."""
+"""Maximum ratio of decompressed to compressed size, for files of more than 64 MiB decompressed."""
 
 _HARMLESS_BYTES = 64 << 20
-_COMPRESSED_BYTES = 1 << 12  # decompressed at a time: at most 128 MiB come out
+_COMPRESSED_BYTES = 1 << 12  # decompressed at a time, to at most 128 MiB
 
 
-def within_lines(blocks: Iterable[bytes], path: PathLike, end: bytes = b"\n") -> Iterator[bytes]:
-    """Give blocks on, until too many without an end have passed.
+def limit_lines(blocks: Iterable[bytes], path: PathLike, end: bytes = b"\n") -> Iterator[bytes]:
+    """Yield blocks unchanged, and raise an error for a line that is too long.
 
     Parameters
     ----------
     blocks : iterable of bytes
-        A file's.
+        The content of a file.
     path : path-like
-        What to call it.
+        Name of the file, for messages.
     end : bytes
-        What ends a line.
+        The bytes that end a line.
 
     Raises
     ------
     InputError
-        For a line longer than the limit, up to the length of a block.
+        For a line longer than `LONGEST_LINE_BYTES`, up to the length of a block.
     """
     since = 0
     for block in blocks:
@@ -53,7 +53,7 @@ def within_lines(blocks: Iterable[bytes], path: PathLike, end: bytes = b"\n") ->
         since = since + len(block) if last < 0 else len(block) - last
         if since > LONGEST_LINE_BYTES:
             message = f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB"
-            raise InputError(message, file=path, accepted="shorter ones")
+            raise InputError(message, file=path, accepted="shorter lines")
         yield block
 
 
@@ -61,14 +61,14 @@ SUFFIXES = (".gz", ".bz2", ".zst")
 
 
 def is_compressed(path: PathLike) -> bool:
-    """Tell from its suffix, in either case, whether a file is compressed."""
+    """Return whether the suffix of a file, in upper or lower case, names a compression."""
     return Path(path).suffix.lower() in SUFFIXES
 
 
-def compressing(raw: IO[bytes], suffix: str) -> Any:
-    """Return a stream that compresses into `raw`, or None where the suffix asks for none.
+def compression_stream(raw: IO[bytes], suffix: str) -> Any:
+    """Return a stream that compresses into `raw`, or None if the suffix names no compression.
 
-    The bytes depend on the content alone: no time and no file name are kept.
+    The bytes depend only on the content: times and file names are not stored.
     """
     if suffix == ".gz":
         import gzip
@@ -86,10 +86,10 @@ def compressing(raw: IO[bytes], suffix: str) -> Any:
 
 
 class _Decompressed(io.RawIOBase):
-    """The decompressed bytes of a file's members, gzip's, bzip2's or Zstandard's, one after another.
+    """The decompressed bytes of all members of a gzip, bzip2 or Zstandard file, one after another.
 
-    Unlike the libraries' own readers it raises for a damaged or cut last member, and for other bytes after
-    it, but for zeros.
+    Unlike the readers of the libraries, it raises an error if the last member is damaged or incomplete, or is
+    followed by bytes other than zeros.
     """
 
     def __init__(self, raw: BinaryIO, path: PathLike) -> None:
@@ -99,7 +99,7 @@ class _Decompressed(io.RawIOBase):
         self._member: Any = None
         self._rest = b""
         self._plain = memoryview(b"")
-        self._taken = self._given = 0
+        self._bytes_in = self._bytes_out = 0
 
     def readable(self) -> bool:
         return True
@@ -132,11 +132,11 @@ class _Decompressed(io.RawIOBase):
             raise InputError(message, file=self._path, accepted=accepted) from error
         if self._member.eof:
             self._rest, self._member = self._member.unused_data, None
-        self._taken += len(chunk) - len(self._rest)
-        self._given += len(plain)
-        if self._given > max(_HARMLESS_BYTES, EXPANSION * self._taken):
-            message = f"a compressed file that grows to more than {EXPANSION} times its size"
-            raise InputError(message, file=self._path, accepted="less, or the file as it is decompressed")
+        self._bytes_in += len(chunk) - len(self._rest)
+        self._bytes_out += len(plain)
+        if self._bytes_out > max(_HARMLESS_BYTES, EXPANSION * self._bytes_in):
+            message = f"the decompressed file is more than {EXPANSION} times larger"
+            raise InputError(message, file=self._path, accepted="a lower ratio, or a plain file")
         return plain
 
     def close(self) -> None:
@@ -159,10 +159,10 @@ def _decompressor(suffix: str) -> Callable[[], Any]:
 
 
 BOM = b"\xef\xbb\xbf"
-"""UTF-8's byte order mark."""
+"""The byte order mark of UTF-8."""
 
 _BUFFER_BYTES = 1 << 17
-_MOST_NAMES = 10_000  # of a folder, that are looked at where a file is missing
+_MOST_NAMES = 10_000  # names of a folder that are searched for one similar to a missing file
 
 
 def open_bytes(path: PathLike) -> BinaryIO:
@@ -171,13 +171,13 @@ def open_bytes(path: PathLike) -> BinaryIO:
     Parameters
     ----------
     path : path-like
-        A plain file, or one that its suffix (in either case) names as ``.gz``, ``.bz2`` or
-        ``.zst``, of one or several concatenated members.
+        A plain file, or a compressed file with suffix ``.gz``, ``.bz2`` or ``.zst`` (upper or lower case), of
+        one or more members.
 
     Returns
     -------
     BinaryIO
-        A buffered stream; its reads raise InputError where the compressed data is damaged.
+        A buffered stream; its reads raise `InputError` for damaged compressed data.
 
     Raises
     ------
@@ -194,24 +194,24 @@ def open_bytes(path: PathLike) -> BinaryIO:
 
 
 def read_bytes(path: PathLike, *, text: bool = False) -> bytes:
-    """Read a whole file, decompressed, or ``-``, standard input, without its UTF-8 byte order mark.
+    """Read a file, decompressed, or standard input for ``-``; a UTF-8 byte order mark is removed.
 
     Raises
     ------
     InputError
-        As `open_bytes`; with `text`, for a line beyond `LONGEST_LINE_BYTES` of what has
-        no size of its own, such as a device or compressed data.
+        As `open_bytes`. With `text`, also for a line longer than `LONGEST_LINE_BYTES` if the size of the
+        input is not known in advance, as for devices and compressed files.
     """
     standard = os.fspath(path) == "-"
     with nullcontext(sys.stdin.buffer) if standard else open_bytes(path) as stream:
         if text and (is_compressed(path) or not Path(path).is_file()):
             blocks = iter(partial(stream.read, 1 << 20), b"")
-            return b"".join(within_lines(blocks, path)).removeprefix(BOM)
+            return b"".join(limit_lines(blocks, path)).removeprefix(BOM)
         return stream.read().removeprefix(BOM)
 
 
 def read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
-    r"""Yield a text file's lines with their numbers.
+    r"""Yield (number, text) of each line of a text file.
 
     Parameters
     ----------
@@ -221,19 +221,18 @@ def read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     Yields
     ------
     tuple of int and str
-        The line's number, from 1, and its text without ``\n`` or ``\r\n``; a byte order mark at
-        the beginning of the file is dropped.
+        The number of the line, from 1, and its text without ``\n`` or ``\r\n``. A byte order mark at the
+        beginning of the file is removed.
 
     Raises
     ------
     InputError
-        As `open_bytes`, and at a line that is not valid UTF-8 or beyond
-        `LONGEST_LINE_BYTES`.
+        As `open_bytes`, and for a line that is not valid UTF-8 or longer than `LONGEST_LINE_BYTES`.
     """
     with open_bytes(path) as stream, Place(path) as place:
         pieces = iter(partial(stream.readline, 1 << 20), b"")
         try:
-            for place.line, line in enumerate(line_blocks(within_lines(pieces, path)), 1):
+            for place.line, line in enumerate(line_blocks(limit_lines(pieces, path)), 1):
                 start = line.removeprefix(BOM) if place.line == 1 else line
                 yield place.line, decode_line(start).removesuffix("\n").removesuffix("\r")
         except InputError as error:
@@ -243,7 +242,7 @@ def read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
 
 
 def line_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Regroup blocks of bytes into blocks that end where lines end (or the input does)."""
+    """Regroup blocks of bytes so that each ends at the end of a line, or of the input."""
     rest: list[bytes] = []
     for block in blocks:
         end = block.rfind(b"\n") + 1
@@ -257,12 +256,12 @@ def line_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def read_whole_lines(stream: BinaryIO, path: PathLike, size: int) -> Iterator[bytes]:
-    """Yield an opened file's bytes without its byte order mark, whole lines of about `size` bytes at a time.
+    """Yield the bytes of an open file in blocks of complete lines, of about `size` bytes.
 
-    Each block ends in a line feed, the last one too.
+    A byte order mark is removed. Every block ends with a line feed, which is added to the last one if needed.
     """
     first = True
-    for block in line_blocks(within_lines(iter(partial(stream.read, size), b""), path)):
+    for block in line_blocks(limit_lines(iter(partial(stream.read, size), b""), path)):
         whole = block.removeprefix(BOM) if first else block
         first = False
         if whole:
@@ -270,7 +269,7 @@ def read_whole_lines(stream: BinaryIO, path: PathLike, size: int) -> Iterator[by
 
 
 def decode_line(line: bytes) -> str:
-    """Decode one line strictly, or name its invalid bytes in an InputError, without the line's place."""
+    """Decode one line; for invalid UTF-8 raise an `InputError` without file and line."""
     try:
         return line.decode()
     except UnicodeDecodeError as error:
@@ -291,20 +290,19 @@ def atomic_write(path: PathLike, *, mode: Literal["binary"]) -> AbstractContextM
 
 @contextlib.contextmanager
 def atomic_write(path: PathLike, *, mode: Literal["text", "binary"] = "text") -> Iterator[Any]:
-    r"""Write a file whole or not at all.
+    r"""Write a file atomically.
 
-    The stream goes to a temporary file beside the target, which replaces the target when the
-    ``with`` block ends, and is removed when the block raises anything, KeyboardInterrupt included.
-    Missing parent folders are made. A pipe, and anything under ``/dev``, is written directly, at
-    its end.
+    The stream writes to a temporary file beside the target. The file replaces the target when the ``with``
+    block ends, and is removed if the block raises any exception, including KeyboardInterrupt. Missing parent
+    folders are made. Pipes and all paths in ``/dev`` are opened directly, for appending.
 
     Parameters
     ----------
     path : path-like
-        The target. Its suffix compresses: ``.gz``, ``.bz2``, ``.zst``; the bytes depend on the
-        content alone (no time, no name).
+        The target. The suffixes ``.gz``, ``.bz2`` and ``.zst`` select compression; the bytes depend only on
+        the content.
     mode : {"text", "binary"}
-        ``"text"`` gives a UTF-8 stream with ``\n`` line ends on every platform.
+        ``"text"`` yields a UTF-8 stream with ``\n`` line ends on every platform.
 
     Yields
     ------
@@ -316,33 +314,33 @@ def atomic_write(path: PathLike, *, mode: Literal["text", "binary"] = "text") ->
     InputError
         If the target is a directory or cannot be made.
     """
-    given = Path(path)
-    check_no_directory(given)
-    # Under /dev a regular file is one that the shell has redirected to: it is not ours to replace.
-    direct = given.exists() and (not given.is_file() or given.parent.parts[:2] == ("/", "dev"))
-    # Through a symbolic link, so that the link survives.
-    target = given if direct else Path(os.path.realpath(given))
+    requested = Path(path)
+    check_no_directory(requested)
+    # In /dev, a regular file is one that the shell redirects to: it must not be replaced.
+    direct = requested.exists() and (not requested.is_file() or requested.parent.parts[:2] == ("/", "dev"))
+    # Resolve symbolic links, so that the link itself stays.
+    target = requested if direct else Path(os.path.realpath(requested))
     with contextlib.ExitStack() as stack:
         try:
-            written = given
+            written = requested
             if not direct:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 written = stack.enter_context(temporary(target, partial(Path.touch, exist_ok=False)))
             raw = written.open("ab" if direct else "wb", buffering=_BUFFER_BYTES)
         except OSError as error:
-            raise unwritable(given, error) from error
+            raise unwritable(requested, error) from error
         try:
             with raw, _encoded(raw, target, text=mode == "text") as stream:
                 yield stream
             if not direct:
                 _replace(written, target)
         except BaseException as error:
-            add_file_name(error, given)
+            add_file_name(error, requested)
             raise
 
 
 def check_no_directory(path: PathLike) -> None:
-    """Raise InputError where a file is to be written in a directory's place."""
+    """Raise `InputError` if the path of an output file is a directory."""
     try:
         is_directory = Path(path).is_dir()
     except OSError as error:
@@ -355,7 +353,7 @@ def check_no_directory(path: PathLike) -> None:
 def _encoded(raw: BinaryIO, target: Path, *, text: bool) -> Iterator[IO[Any]]:
     with contextlib.ExitStack() as stack:
         stream: Any = raw
-        compressed = compressing(raw, target.suffix.lower())
+        compressed = compression_stream(raw, target.suffix.lower())
         if compressed is not None:
             stream = stack.enter_context(compressed)
         if text:
@@ -378,24 +376,24 @@ def add_file_name(error: BaseException, path: PathLike) -> None:
 
 
 def unreadable(path: PathLike, error: OSError) -> InputError:
-    """Return the InputError for a file that the system will not give us."""
+    """Return the `InputError` for a file that cannot be opened or read."""
     accepted: str | None = "a readable file"
     if isinstance(error, FileNotFoundError):
         near = ", ".join(near_names(path))
-        accepted = f"a file that is there, such as {near}" if near else None
+        accepted = f"an existing file, such as {near}" if near else None
     return InputError(f"cannot read: {error.strerror or error}", file=path, accepted=accepted)
 
 
 def near_names(path: PathLike) -> list[str]:
-    """Return names in a missing file's folder that are like its own: but for suffixes, or by letters."""
+    """Return up to three similar names in the folder of a missing file; equal stems come first."""
     missed, names = Path(os.fsdecode(path)), []
     with contextlib.suppress(OSError, ValueError):
-        names = sorted(own.name for own in itertools.islice(missed.parent.iterdir(), _MOST_NAMES))
+        names = sorted(entry.name for entry in itertools.islice(missed.parent.iterdir(), _MOST_NAMES))
     stem = missed.name.partition(".")[0].lower()
     same = [name for name in names if stem and name.partition(".")[0].lower() == stem]
     return list(dict.fromkeys((*same, *difflib.get_close_matches(missed.name, names))))[:3]
 
 
 def unwritable(path: PathLike, error: OSError) -> InputError:
-    """Return the InputError for a file or folder that the system will not let us write."""
+    """Return the `InputError` for a file or folder that cannot be written."""
     return InputError(f"cannot write: {error.strerror or error}", file=path)

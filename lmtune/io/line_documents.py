@@ -1,4 +1,4 @@
-"""Documents that are lines: JSON, in Anserini's, BEIR's and ir_datasets' spellings, or ``id<TAB>text``."""
+"""Documents in lines: JSON with the keys of Anserini, BEIR or ir_datasets, or ``id<TAB>text``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmtune.io.files import decode_line, line_blocks
 _ID_KEYS = ("id", "_id", "docid", "docno")
 _TEXT_KEYS = ("text", "body")
 _MSMARCO_FIELDS = ("url", "title", "headings", "body", "segment")
-"""What makes the text of MS MARCO's documents of version 2, as in Anserini; a segment has no body."""
+"""The keys that make the text of MS MARCO v2 documents, as in Anserini; segments have no body."""
 
 _PASSAGE_ID = "pid"
 
@@ -26,25 +26,27 @@ def parse_jsonl(
 ) -> Iterator[tuple[int, str, str]]:
     """Yield (line, docno, text) of JSON documents, one a line; blank lines are skipped.
 
-    The docno is ``id``, ``_id``, ``docid`` or ``docno``, a string or an integer. The text is
-    ``contents`` alone, as Anserini indexes it, or else the ``title``, if any, a line end and
-    ``text`` or ``body``, as for BEIR. Of MS MARCO's version 2, passages have ``pid`` and ``passage``;
-    documents and segments all of `_MSMARCO_FIELDS` that they have.
+    - The docno is the value of ``id``, ``_id``, ``docid`` or ``docno``, a string or an integer.
+    - The text is ``contents`` if present, as in Anserini. Otherwise it is the ``title``, if present, a line
+      end and ``text`` or ``body``, as in BEIR.
+    - MS MARCO v2 passages have ``pid`` and ``passage``. The text of MS MARCO v2 documents and segments
+      consists of those of `_MSMARCO_FIELDS` that are present.
 
     Parameters
     ----------
     blocks : iterable of bytes
-        The input in blocks of any size; lines are numbered from its beginning, from 1.
+        The input in blocks of any size; its first line has the number 1.
     path : path-like
-        What to call the file in messages.
+        Name of the file, for messages.
     field : str, optional
-        A key whose text to take instead, a string or several; empty where a document lacks it.
+        A key to use as the text instead, a string or a list of strings; documents without it have an empty
+        text.
 
     Raises
     ------
     InputError
-        At a line that is no JSON object in valid UTF-8, lacks an identifier or a text, or has an
-        identifier with white space.
+        For a line that is not a JSON object in valid UTF-8, that lacks an identifier or a text, or that has
+        an identifier with white space.
     """
     with Place(path) as place:
         for line in _lines(blocks, place):
@@ -70,7 +72,7 @@ def parse_jsonl(
 
 
 def keys_with_text(head: bytes) -> list[str]:
-    """Return the keys of the first of some JSON lines that have a text, but for its identifier's."""
+    """Return the keys with text of the first JSON line, without the identifier's key."""
     line = head.lstrip().partition(b"\n")[0]
     with contextlib.suppress(ValueError, RecursionError):
         record = _loads(line.decode())
@@ -83,15 +85,15 @@ def keys_with_text(head: bytes) -> list[str]:
 
 
 def _lines(blocks: Iterable[bytes], place: Place) -> Iterator[str]:
-    """Yield lines, a block of them decoded at once, and set the number of each."""
+    """Decode blocks of lines, yield each line, and set its number in `place`."""
     before = 0
     for block in line_blocks(blocks):
         try:
             lines = block.decode().removesuffix("\n").split("\n")
         except UnicodeDecodeError as error:
-            at = block.count(b"\n", 0, error.start)
-            place.line = before + at + 1
-            decode_line(block.split(b"\n")[at])
+            index = block.count(b"\n", 0, error.start)
+            place.line = before + index + 1
+            decode_line(block.split(b"\n")[index])
             raise
         for place.line, line in enumerate(lines, before + 1):
             yield line
@@ -117,17 +119,17 @@ def _other_spelling(line: str, record: Any) -> tuple[Any, Any]:
         raise _bad(f"document {record[key]} has no text", line, accepted)
     title, text = record.get("title"), record[name]
     if title is not None and not isinstance(title, str):
-        raise _bad("the title is no string", title, "a string")
+        raise _bad("the title is not a string", title, "a string")
     return record[key], f"{title}\n{text}" if title and isinstance(text, str) else text
 
 
 def _joined(texts: Iterable[Any]) -> str:
-    """Join the texts that a document has by line ends."""
+    """Join the texts that are present with line ends."""
     return "\n".join(_checked_text(text) for text in texts if text not in (None, ""))
 
 
 def _field_text(value: Any) -> Any:
-    """Join the texts of a key that has several; none are an empty one."""
+    """Join a list of texts with line ends; None becomes an empty text."""
     if isinstance(value, list) and all(isinstance(text, str) for text in value):
         return "\n".join(value)
     return "" if value is None else value
@@ -144,16 +146,16 @@ def _checked_docno(docno: Any) -> str:
 
 def _checked_text(text: Any) -> str:
     if not isinstance(text, str):
-        raise _bad("the text is no string", text, "a string")
+        raise _bad("the text is not a string", text, "a string")
     return text
 
 
 def _without_surrogates(docno: str, text: str) -> tuple[str, str]:
-    # JSON may escape half a surrogate pair, which no UTF-8 file can hold.
+    # JSON can escape a lone surrogate, which UTF-8 cannot encode.
     try:
         docno.encode()
     except UnicodeEncodeError:
-        accepted = "no escaped half of a surrogate pair"
+        accepted = "no lone surrogate"
         raise _bad("bad document identifier", ascii(docno), accepted) from None
     return docno, text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -165,11 +167,11 @@ def _bad(message: str, value: Any, accepted: str = "one JSON object a line") -> 
 
 URL = re.compile(rb"[^\s<{]\S*\thttps?://")
 FIRST = re.compile(URL.pattern + rb"\S*\t[^\t\n]*\t[^\t\n]*(?:\n|\Z)|[^\s<{]\S*\t[^\t\n]*(?:\n|\Z)")
-"""The form of the first line, which no run, topic of several fields or judgment has."""
+"""The first line of tab-separated documents. Runs, judgments and topics with several fields do not match."""
 
 
 TSV_FIELDS = ("url", "title", "body")
-"""The texts of MS MARCO's documents in tab-separated lines."""
+"""The text columns of MS MARCO documents in tab-separated lines."""
 
 
 def parse_tab_separated(
@@ -177,22 +179,23 @@ def parse_tab_separated(
 ) -> Iterator[tuple[int, str, str]]:
     """Yield (line, docno, text) of documents, one a line; blank lines are skipped.
 
-    A line is ``id<TAB>text``, or has the four columns of MS MARCO's documents: id, url, title and body,
-    which make the text together, as in Anserini.
+    A line is ``id<TAB>text``, or has the four columns of MS MARCO documents: id, url, title and body. The
+    last three are joined to the text, as in Anserini.
 
     Parameters
     ----------
     blocks : iterable of bytes
-        The input in blocks of any size; lines are numbered from its beginning, from 1.
+        The input in blocks of any size; its first line has the number 1.
     path : path-like
-        What to call the file in messages.
+        Name of the file, for messages.
     field : str, optional
-        One of `TSV_FIELDS`: that column alone; empty where a line does not have it.
+        Read only this column, one of `TSV_FIELDS`; lines without it have an empty text.
 
     Raises
     ------
     InputError
-        At a line that is no valid UTF-8, or is not two columns, the first without white space.
+        For a line that is not valid UTF-8, has not two or four columns, or has an identifier with white
+        space.
     """
     lines = (raw for block in line_blocks(blocks) for raw in block.removesuffix(b"\n").split(b"\n"))
     with Place(path) as place:
@@ -202,7 +205,7 @@ def parse_tab_separated(
             line = decode_line(raw).rstrip("\r")
             docno, *texts = line.split("\t")
             if len(texts) not in (1, len(TSV_FIELDS)) or docno.split() != [docno]:
-                accepted = "id<TAB>text, or id, url, title and body with tabs between"
+                accepted = "id<TAB>text or id<TAB>url<TAB>title<TAB>body"
                 raise InputError("not a document", value=line[:80], accepted=accepted)
             if field is not None:
                 texts = [

@@ -105,7 +105,7 @@ def test_missing_directory_and_unreadable(tmp_path: Path) -> None:
     assert caught.value.accepted is None
     for name in ("bm25.run", "bm25-rm3.run", "other"):
         put(tmp_path / name, b"x")
-    with pytest.raises(InputError, match=r"a file that is there, such as bm25\.run, bm25-rm3\.run$"):
+    with pytest.raises(InputError, match=r"an existing file, such as bm25\.run, bm25-rm3\.run$"):
         open_bytes(tmp_path / "bm25.rn")
     with pytest.raises(InputError, match=r"No such file or directory$"):
         open_bytes(tmp_path / "no folder" / "bm25.run")

@@ -31,7 +31,7 @@ from lmtune.index.columns import (
 from lmtune.index.protocol import Postings
 from lmtune.io.digests import sealed_text, unsealed
 from lmtune.io.folders import FolderKind, atomic_directory
-from lmtune.io.kept_values import KeptValues
+from lmtune.io.value_cache import ValueCache
 
 STORE_FORMAT = "lmtune lucene store 2"
 """Its number is to be increased whenever the content of the files changes its meaning."""
@@ -65,7 +65,7 @@ class LuceneStore:
                 column[:]
         self._ranks: Column[np.int32] = mapped["docno_ranks"]
         self.docnos = Docnos(Strings(mapped["docnos"], mapped["docno_bytes"]), self._ranks)
-        self._kept = KeptValues(path / _KEPT, facts["digest"])
+        self._kept = ValueCache(path / _KEPT, facts["digest"])
 
     @classmethod
     def open(cls, path: Path, digest: str) -> LuceneStore | None:

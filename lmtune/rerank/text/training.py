@@ -21,7 +21,7 @@ from lmtune.collections.texts import open_texts
 from lmtune.devices import autocast, check_device
 from lmtune.errors import InputError, check_least
 from lmtune.io.files import unwritable
-from lmtune.io.kept_values import KeptValues
+from lmtune.io.value_cache import ValueCache
 from lmtune.progress import Progress, note, quantity, silent
 from lmtune.rerank.data import RankingData, check_training_data
 from lmtune.rerank.learners.feature_networks import digest_of
@@ -316,7 +316,7 @@ class TextLearner(Learner):
         return fit(_check_texts(train), _check_texts(validation), self.settings, **how)
 
 
-def _open_stored_scores(folder: Path | None, identity: str) -> KeptValues | None:
+def _open_stored_scores(folder: Path | None, identity: str) -> ValueCache | None:
     """Open the scores stored by an interrupted scoring of the same texts by the same model."""
     if folder is None:
         return None
@@ -324,7 +324,7 @@ def _open_stored_scores(folder: Path | None, identity: str) -> KeptValues | None
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from error
-    return KeptValues(folder / _SCORES, identity)
+    return ValueCache(folder / _SCORES, identity)
 
 
 class TextFeed:
@@ -350,7 +350,7 @@ class TextFeed:
 
     @torch.no_grad()
     def scores(
-        self, network: CrossEncoder, stored: KeptValues | None = None, progress: StepProgress | None = None
+        self, network: CrossEncoder, stored: ValueCache | None = None, progress: StepProgress | None = None
     ) -> Tensor:
         """Score every row without dropout, in blocks that are stored in `stored` if given."""
         network.eval()

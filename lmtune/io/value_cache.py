@@ -1,4 +1,4 @@
-"""A cache on disk that several processes fill: values by key, each with its checksum."""
+"""A cache on disk for several processes: values by key, each with a checksum."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 
 from lmtune.io.files import unwritable
 
-_LARGEST = 900_000_000  # SQLite keeps less than a GB in a row
-_TIMEOUT = 60.0  # seconds, while other processes write
+_LARGEST = 900_000_000  # bytes; SQLite limits a row to 10**9
+_TIMEOUT = 60.0  # seconds to wait while other processes write
 _TABLE = "CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, value BLOB)"
 
 
-class KeptValues:
-    """Values by key in a file of SQLite; what is damaged counts as missing.
+class ValueCache:
+    """Values by key in an SQLite file; damaged values count as missing.
 
     Parameters
     ----------
     path : pathlib.Path
-        The file; its folder must be there.
+        The file; its folder must exist.
     of : str
-        What the values belong to; those of others count as missing.
+        Identity of the owner of the values; those of other owners count as missing.
     """
 
     def __init__(self, path: Path, of: str) -> None:
@@ -30,7 +30,7 @@ class KeptValues:
         self._of = zlib.crc32(of.encode())
 
     def get(self, key: str) -> bytes | None:
-        """Return a key's value, None where it is missing."""
+        """Return the value of a key; None if it is missing or damaged."""
         name = _encode(key)
         try:
             row = self._database.execute("SELECT value FROM kept WHERE key = ?", [name]).fetchone()
@@ -41,12 +41,12 @@ class KeptValues:
         return bytes(row[0][:-4])
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep a value, at once; one that is too large is passed over.
+        """Store a value immediately; values of more than 900 MB are ignored.
 
         Raises
         ------
         InputError
-            Where the file cannot be written.
+            If the file cannot be written.
         """
         if len(value) > _LARGEST:
             return
@@ -54,7 +54,7 @@ class KeptValues:
         row = [name, value + self._checksum(name, value)]
         try:
             self._insert(row)
-        except sqlite3.Error:  # a damaged file is made again
+        except sqlite3.Error:  # replace a damaged file
             self.__dict__.pop("_database", None)
             try:
                 self._path.unlink(missing_ok=True)
