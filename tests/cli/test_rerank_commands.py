@@ -430,7 +430,7 @@ def test_a_model_of_each_fold_scores_its_test_lists(tmp_path: Path) -> None:
         (("crossval", "LETOR", "--output", "m"), "no folds"),
         (("crossval", "LETOR", "--output", "m", "--from", "tuned"), "--from"),
         (("crossval", "LETOR", "--output", "m", "--folds", "3"), "the LETOR files' own folds"),
-        (("train", "LETOR", "--output", "m", "--measure", "wta"), "higher must be better"),
+        (("train", "LETOR", "--output", "m", "--measure", "wta"), "the measure is a cost"),
     ],
 )
 def test_bad_input_is_one_line(letor: Path, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:

@@ -59,7 +59,7 @@ class TestTrees:
         data = RankingData.from_lengths(np.ones((10_001, 6)), np.arange(10_001) % 3, [10_001])
         train, validation = (data, made(1)) if wide == "training" else (made(1), data)
         with pytest.raises(
-            InputError, match=rf"of a query of the {wide} data: 10001; accepted: up to 10,000"
+            InputError, match=rf"of a query in the {wide} data for LambdaMART: 10001; accepted: up to 10,000"
         ):
             fit(train, validation, QUICK)
 
