@@ -167,8 +167,8 @@ def _declaration(name: str) -> tuple[str, type[Any]]:
 
     if name.removesuffix(TEACHER) in LOSSES:
         taught = name.endswith(TEACHER)
-        bases = StochasticOptions, declared_options(LOSSES[name.removesuffix(TEACHER)])
-        bases = (TeacherOptions, *bases) if taught else bases
+        of_loss = StochasticOptions, declared_options(LOSSES[name.removesuffix(TEACHER)])
+        bases = (TeacherOptions, *of_loss) if taught else of_loss
         declared = dataclasses.make_dataclass("Declared", (), bases=bases, frozen=True)
         return TAUGHT if taught else FUNCTION, declared
     if name in SONGS:
