@@ -56,8 +56,8 @@ def test_a_named_index_stands_for_the_documents() -> None:
 @pytest.mark.parametrize(
     ("collection", "message"),
     [
-        (Collection("c", index="built", stemmer="none"), "--stemmer beside --index"),
-        (Collection("c", index="built", stopwords="none"), "--stopwords beside --index"),
+        (Collection("c", index="built", stemmer="none"), "--stemmer with --index"),
+        (Collection("c", index="built", stopwords="none"), "--stopwords with --index"),
         (Collection("c", stemmer="lovins"), "lovins"),
         (Collection("c", lengths="lucene"), "--lengths without a Lucene index"),
         (Collection("c", index="absent"), "absent"),
