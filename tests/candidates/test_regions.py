@@ -160,7 +160,7 @@ def test_scores_lie_within_their_bounds(
     models = kernels.LinearModels(*np.empty((5, docs)))
     topic = kernels.ScoredTopic(False, y, length, pool.count, pool.value, False, 0.0)
     box = kernels._Box(s, wide_s, u, wide_u)
-    kernels._bound_documents(topic, np.arange(docs, dtype=np.int32), box, models)
+    kernels._bound_two_stage(topic, np.arange(docs, dtype=np.int32), box, models)
     score, in_s, in_u, below, above = models
     rng = np.random.default_rng(seed)
     mp.dps = 40
@@ -304,7 +304,7 @@ def test_what_regions_are_not_exact_for_is_refused() -> None:
     regions = Regions.build(pool, depth=10)
     with pytest.raises(InputError, match="smaller run depth"):
         measure_settings(pool, at([0.5], [100.0]), MEASURES, depth=11, regions=regions)
-    with pytest.raises(InputError, match="other candidates"):
+    with pytest.raises(InputError, match="another pool"):
         measure_settings(random_pool(1), at([0.5], [100.0]), MEASURES, depth=10, regions=regions)
     pruned = skyband(random_pool(1, documents=200, weights=[(1, 1)]), depth=10, mu_high=10.0)
     with pytest.raises(InputError, match="smaller range"):

@@ -204,7 +204,7 @@ def test_long_queries_use_tf_where_small_mu_would_need_logarithms() -> None:
         if mu > 0.0:
             whole = best_documents(pool, 0, lambda_, mu, 3)
             assert best_documents(pruned, 0, lambda_, mu, 3) == whole
-    with pytest.raises(InputError, match="next to 0"):
+    with pytest.raises(InputError, match="close to 0"):
         best_documents(pruned, 0, 0.0, 1e-6, 3)
 
 

@@ -119,7 +119,7 @@ def test_rows_are_measured_with_feedback_of_their_own_settings() -> None:
 
 
 def test_draws_end_at_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CandidatePool, "moved", lambda *_: True)
+    monkeypatch.setattr(CandidatePool, "has_other_feedback", lambda *_: True)
     monkeypatch.setattr(methods, "MOST_DRAWS", 2)
     _, result = experiment()
     still = [text for text in result.notes if "changed 2 times and still does" in text]
