@@ -1,6 +1,6 @@
-"""Runs as columns: each topic's docnos and scores.
+"""Runs as columns: the docnos and scores of each topic.
 
-Without numpy, so that short commands start at once.
+This module does not import numpy, so that short commands start quickly.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import NamedTuple
 
 from lmtune.errors import InputError, PathLike
 from lmtune.io.files import read_bytes
-from lmtune.io.rows import QRELS, is_table, read_scores, swapped, table_values
+from lmtune.io.rows import QRELS, is_table, read_scores, swapped_files_error, table_values
 
 _RUN_COLUMNS = "6 columns: topic, Q0, docno, rank, score, tag"
 _RANK = re.compile(rb"[+-]?[0-9]+")
 _COMMENT = b"#"[0]
 _LINES_COMPARED = 4096
-"""Lines at a file's beginning whose ranks and scores are compared."""
+"""Number of lines at the beginning of a file whose ranks and scores are compared."""
 
 
 class RunColumns(NamedTuple):
-    """A run as its file has it.
+    """The content of a run file.
 
     Attributes
     ----------
     tag : str
         The last line's tag.
     topics : dict of bytes to (list of bytes, list of float)
-        Docnos and their scores by topic, in the file's order, as UTF-8.
+        Docnos and their scores by topic, as UTF-8 bytes, in the order of the file.
     passed : dict of str to int
-        Numbers of lines by kind of defect, and whether they were skipped or kept.
+        Number of defective lines by kind of defect, with "skipped" or "kept".
     reversed_ranks : bool
-        Whether the scores of the first topics rise with the ranks, as distances do.
+        Whether scores increase with ranks in the first topics, as distances do.
     """
 
     tag: str
@@ -52,16 +52,19 @@ def read_run_columns(path: PathLike, *, lenient: bool = False, like_trec_eval: b
     Parameters
     ----------
     path : path-like
-        A UTF-8 file, plain or compressed, or ``-`` for standard input: ``topic Q0 docno rank
-        score tag``, separated by any ASCII white space; or a table by its suffix, whose tag is the
-        file's name without suffixes (`lmtune.io.rows`); or MS MARCO's ``topic docno rank``, whose
-        scores are minus the ranks. A byte order mark, CRLF line ends, blank
-        lines and lines that begin with ``#`` do no harm.
+        A UTF-8 file, plain or compressed, or ``-`` for standard input, in one of three formats:
+
+        - TREC's ``topic Q0 docno rank score tag``, separated by ASCII white space;
+        - a table (see `lmtune.io.rows`); its tag is the file name without suffixes;
+        - MS MARCO's ``topic docno rank``; each score is minus the rank.
+
+        A byte order mark, CRLF line ends, blank lines and lines that begin with ``#`` are accepted.
     lenient : bool
-        Skip bad lines and count them by kind. Lines with another tag or a rank that is no number
-        are counted but kept: what they rank is clear, and trec_eval keeps them.
+        Skip defective lines and count them by kind. Lines with a second tag or an invalid rank are counted
+        but kept, as trec_eval does.
     like_trec_eval : bool
-        Keep and count those, and ignore what follows the tag.
+        Keep and count lines with a second tag or an invalid rank, and ignore columns after the tag. Other
+        defects are errors.
 
     Returns
     -------
@@ -70,9 +73,9 @@ def read_run_columns(path: PathLike, *, lenient: bool = False, like_trec_eval: b
     Raises
     ------
     InputError
-        At a line with another number of columns, a rank that is no integer, a score that is no
-        finite number, a second tag, a repeated (topic, docno), invalid UTF-8, or a carriage
-        return within it; if there are no lines; as `open_bytes`.
+        For a line with another number of columns, a rank that is not an integer, a score that is not a finite
+        number, a second tag, a repeated (topic, docno), invalid UTF-8, or a carriage return within the line;
+        for an empty run; and as `open_bytes`.
     """
     if is_table(path):
         run = RunColumns(_stem(path), _as_columns(table_values(path, read_scores)), {})
@@ -89,8 +92,8 @@ def _as_columns(topics: dict[bytes, dict[bytes, float]]) -> dict[bytes, tuple[li
 
 
 def _rise_with_ranks(data: bytes) -> bool:
-    """Whether the scores of the first topics rise with the ranks, as distances do."""
-    found = False
+    """Return whether scores increase with ranks in the first topics, as distances do."""
+    has_increase = False
     lines = islice(io.BytesIO(data), _LINES_COMPARED)
     rows = (line.split() for line in lines if not line.isspace() and line.lstrip()[0] != _COMMENT)
     for _, group in groupby(rows, itemgetter(0)):
@@ -98,14 +101,14 @@ def _rise_with_ranks(data: bytes) -> bool:
         scores = [score for _, score in ranked]
         if len(dict(ranked)) < len(ranked) or scores != sorted(scores):
             return False
-        found = found or scores[0] < scores[-1]
-    return found
+        has_increase = has_increase or scores[0] < scores[-1]
+    return has_increase
 
 
 def _ranks_alone(path: PathLike, data: bytes) -> RunColumns | None:
-    """Read MS MARCO's runs, lines of topic, docno and rank; None for all others.
+    """Read a run in MS MARCO's format (topic, docno, rank); return None for other formats.
 
-    The ranks of a topic differ, which gains hardly do.
+    The ranks of a topic must differ; this tells runs from judgments in BEIR's format.
     """
     topics: dict[bytes, dict[bytes, float]] = {}
     for line in io.BytesIO(data):
@@ -134,7 +137,7 @@ def _stem(path: PathLike) -> str:
 
 
 class _DefectError(Exception):
-    """A defect of a line: its kind, then the parts of an InputError."""
+    """A defect of a line: its kind, and the message, value and accepted values of an `InputError`."""
 
     def __init__(self, kind: str, message: str, value: object, accepted: str) -> None:
         self.kind, self.message, self.value, self.accepted = kind, message, value, accepted
@@ -145,7 +148,7 @@ def _line_by_line(path: PathLike, data: bytes, lenient: bool, like_trec_eval: bo
     passed: Counter[str] = Counter()
     first_tag = last_tag = b""
     sound = _is_utf8(data) and data.count(b"\r") == data.count(b"\r\n")
-    known, scores = b"", dict[bytes, float]()
+    current, scores = b"", dict[bytes, float]()
     for number, line in enumerate(io.BytesIO(data), 1):
         columns = line.split()
         if not columns or columns[0][0] == _COMMENT:
@@ -155,14 +158,14 @@ def _line_by_line(path: PathLike, data: bytes, lenient: bool, like_trec_eval: bo
                 _check_form(line, len(columns), like_trec_eval)
                 del columns[6:]
             topic, _, docno, rank, written, tag = columns
-            if topic != known:
-                known, scores = topic, topics.get(topic, {})
+            if topic != current:
+                current, scores = topic, topics.get(topic, {})
             if docno in scores:
                 raise _repeated(data, topic, docno)
             score = _score(written)
             first_tag = first_tag or tag
             if tag != first_tag or not rank.isdigit():
-                for defect in _let_pass(rank, tag, first_tag):
+                for defect in _unranking_defects(rank, tag, first_tag):
                     if not lenient and not like_trec_eval:
                         raise defect
                     passed[f"{defect.kind} kept"] += 1
@@ -206,18 +209,18 @@ def _score(written: bytes) -> float:
     except ValueError:
         score = math.nan
     if not math.isfinite(score) or b"_" in written:
-        raise _DefectError("bad scores", "the score is no finite number", written, "such as -7.25")
+        raise _DefectError("bad scores", "the score is not a finite number", written, "such as -7.25")
     return score
 
 
-def _let_pass(rank: bytes, tag: bytes, ours: bytes) -> list[_DefectError]:
-    """Find defects of columns that play no part in the ranking."""
+def _unranking_defects(rank: bytes, tag: bytes, first_tag: bytes) -> list[_DefectError]:
+    """Return the defects of the columns that do not affect the ranking: rank and tag."""
     defects = []
     if _RANK.fullmatch(rank) is None:
         accepted = "an integer, such as 1"
-        defects.append(_DefectError("bad ranks", "the rank is no integer", rank, accepted))
-    if tag != ours:
-        accepted = f"one tag in a run, here {ours.decode()}"
+        defects.append(_DefectError("bad ranks", "the rank is not an integer", rank, accepted))
+    if tag != first_tag:
+        accepted = f"one tag in a run, here {first_tag.decode()}"
         defects.append(_DefectError("second run tags", "a second run tag", tag, accepted))
     return defects
 
@@ -226,7 +229,7 @@ def _input_error(defect: _DefectError, path: PathLike, number: int) -> InputErro
     value = defect.value
     columns = value.split() if isinstance(value, bytes) else []
     if len(columns) == 4 and _RANK.fullmatch(columns[3]):
-        return swapped(path, QRELS)
+        return swapped_files_error(path, QRELS)
     if isinstance(value, bytes) and defect.kind != "invalid UTF-8":
         value = value.decode(errors="backslashreplace")
     return InputError(defect.message, file=path, line=number, value=value, accepted=defect.accepted)

@@ -1,18 +1,17 @@
-"""Users' objects in memory, read as lmtune's own runs, judgments, topics and documents.
+"""Conversion of objects in memory to runs, judgments, topics and documents.
 
-Each of them may be given as
+Accepted objects:
 
-- a file's path, of a table by its suffix (`lmtune.io.rows`);
-- a frame (of pandas, or anything with ``columns``) with the columns of PyTerrier or of ir_datasets:
-  ``qid docno score [rank]``, ``qid docno label``, ``qid query``, ``docno text``, or their other
-  usual names;
-- rows with these names, such as ir_measures' and ir_datasets' named tuples, or dictionaries: a
-  list or a generator;
+- the path of a file, also of a table (see `lmtune.io.rows`);
+- a data frame (of pandas, or any object with ``columns``) with the columns of PyTerrier or ir_datasets:
+  ``qid docno score [rank]``, ``qid docno label``, ``qid query`` or ``docno text``, or other usual names;
+- a list or generator of rows with these names: named tuples, such as those of ir_measures and ir_datasets, or
+  dictionaries;
 - a dictionary: scores or gains by topic and docno, texts by topic or docno;
 - for a run, the rankings that `lmtune.rank` returns;
-- a run or judgments of ranx (anything with ``to_dict``), or a collection of ir_datasets.
+- a run or judgments of ranx (any object with ``to_dict``), or a dataset of ir_datasets.
 
-Nothing of these packages is imported.
+None of these packages is imported here.
 """
 
 from __future__ import annotations
@@ -50,19 +49,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _PATH = (str, os.PathLike)
-_Found = TypeVar("_Found", bound=Collection[Any])
+_Data = TypeVar("_Data", bound=Collection[Any])
 
 
 def as_run(data: RunLike, *, name: str = "run") -> dict[str, dict[str, float]]:
-    """Take anything for a run: finite scores by topic and docno.
+    """Convert any accepted object to a run: finite scores by topic and docno.
 
-    Where there are ranks and no scores, the score is minus the rank.
+    If there are ranks but no scores, each score is minus the rank.
 
     Raises
     ------
     InputError
-        For a missing column, an identifier that is neither text nor an integer, a score that is no
-        finite number, a document ranked twice, or nothing at all; as `read_run` for a file.
+        For a missing column, an identifier that is neither text nor an integer, a score that is not a finite
+        number, a document ranked twice, or an empty run. For a file, as `read_run`.
 
     Examples
     --------
@@ -73,16 +72,16 @@ def as_run(data: RunLike, *, name: str = "run") -> dict[str, dict[str, float]]:
     """
     if isinstance(data, _PATH):
         return read_run(data)
-    return _some(read_scores(data, name), RUN)
+    return _require_nonempty(read_scores(data, name), RUN)
 
 
 def as_qrels(data: QrelsLike, *, name: str = "judgments") -> dict[str, dict[str, int]]:
-    """Take anything for judgments, if only of no topic: integer gains by topic and docno.
+    """Convert any accepted object to judgments: integer gains by topic and docno; may be empty.
 
     Raises
     ------
     InputError
-        As `as_run`; for a gain that is no integer.
+        As `as_run`, and for a gain that is not an integer.
 
     Examples
     --------
@@ -93,12 +92,12 @@ def as_qrels(data: QrelsLike, *, name: str = "judgments") -> dict[str, dict[str,
 
 
 def as_topics(data: TopicsLike, *, name: str = "topics") -> dict[str, str]:
-    """Take anything for topics: query text by topic identifier.
+    """Convert any accepted object to topics: query text by topic identifier.
 
     Raises
     ------
     InputError
-        As `as_run`; for a topic that comes twice with different texts.
+        As `as_run`, and for a topic with two different texts.
     """
     if isinstance(data, _PATH):
         return read_topics(data)
@@ -111,24 +110,28 @@ def as_topics(data: TopicsLike, *, name: str = "topics") -> dict[str, str]:
                 problem = "has a second text" if isinstance(text, str) else "has no text"
                 raise InputError(f"topic {topic_id} {problem}", value=text)
             topics[topic_id] = text
-    return _some(topics, TOPICS)
+    return _require_nonempty(topics, TOPICS)
 
 
 def as_documents(data: Any, *, name: str = "documents") -> DocumentSource:
-    """Take anything for documents that can be read again and again.
+    """Convert any accepted object to a document source, which can be read several times.
 
-    Rows of a generator are kept in memory; ir_datasets' collections are read anew each time.
+    Rows of a generator are kept in memory; datasets of ir_datasets are read again each time.
 
     Raises
     ------
     InputError
-        As `as_run`; paths are for `lmtune.load`.
+        As `as_run`, and for a path: use `lmtune.load` for files.
     """
     if hasattr(data, "batches") and hasattr(data, "digest"):
         source: DocumentSource = data
         return source
     if isinstance(data, _PATH):
-        raise InputError("documents by a path", value=data, accepted="lmtune.load(documents=...).documents")
+        raise InputError(
+            "documents cannot be given by a path here",
+            value=data,
+            accepted="lmtune.load(documents=...).documents",
+        )
 
     def documents(rows: Any) -> Iterator[Document]:
         with Place(name) as place:
@@ -140,16 +143,16 @@ def as_documents(data: Any, *, name: str = "documents") -> DocumentSource:
     if hasattr(data, "docs_iter"):
         collection = f"irds:{data.dataset_id()}" if hasattr(data, "dataset_id") else name
         return ListDocuments(collection, lambda: documents(data))
-    return ListDocuments(name, _some(tuple(documents(data)), DOCUMENTS))
+    return ListDocuments(name, _require_nonempty(tuple(documents(data)), DOCUMENTS))
 
 
 def named_runs(data: RunsLike) -> Iterator[tuple[str, Any]]:
-    """Tell runs apart: yield a name and what `as_run` takes for each, paths under their own name.
+    """Yield the name and the data of each run; the name of a path is the path.
 
     Parameters
     ----------
     data : a run, an iterable of runs, or a mapping of names to runs
-        As `as_run` takes them.
+        Each run in a form that `as_run` accepts.
     """
     if isinstance(data, _PATH):
         yield os.fspath(data), data
@@ -168,7 +171,7 @@ def named_runs(data: RunsLike) -> Iterator[tuple[str, Any]]:
 
 
 def run_frame(rankings: Iterable[Ranking]) -> pd.DataFrame:
-    """Make a frame of rankings, as PyTerrier has them.
+    """Return rankings as a data frame in PyTerrier's format.
 
     Parameters
     ----------
@@ -178,8 +181,8 @@ def run_frame(rankings: Iterable[Ranking]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Columns ``qid``, ``docno``, ``score``, ``rank``, this from 0. Scores are those that `write_run`
-        prints: sorted by them as trec_eval sorts, documents stand in their order.
+        Columns ``qid``, ``docno``, ``score`` and ``rank``, which begins at 0. The scores are those that
+        `write_run` prints, so that trec_eval ranks the documents in the same order.
 
     Examples
     --------
@@ -203,7 +206,7 @@ def run_frame(rankings: Iterable[Ranking]) -> pd.DataFrame:
 
 
 def _is_by_docno(values: Any) -> bool:
-    """Say whether these are one topic's scores by docno."""
+    """Return whether a value is a dictionary of scores by docno, for one topic."""
     return isinstance(values, Mapping) and all(isinstance(value, Real) for value in values.values())
 
 
@@ -211,12 +214,12 @@ def _is_table(data: Any) -> bool:
     return any(hasattr(data, name) for name in ("columns", "to_dict", "scoreddocs_iter"))
 
 
-def _name_of(run: Any, otherwise: str) -> str:
+def _name_of(run: Any, default: str) -> str:
     name = getattr(run, "name", None)
-    return name if isinstance(name, str) and name else otherwise
+    return name if isinstance(name, str) and name else default
 
 
-def _some(data: _Found, kind: Kind) -> _Found:
+def _require_nonempty(data: _Data, kind: Kind) -> _Data:
     if not data:
         raise InputError(f"the {kind.name} {kind.verb} empty", accepted=kind.accepted)
     return data

@@ -1,4 +1,4 @@
-"""Relevance judgments: TREC's four columns, BEIR's three, and five with the strata of a sample."""
+"""Relevance judgments in TREC's four columns, BEIR's three, or five columns with sampling strata."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from lmtune.errors import InputError, PathLike, Place
 from lmtune.io.files import atomic_write, decode_line, read_bytes
-from lmtune.io.rows import RUN, is_table, read_gains, swapped, table_values
+from lmtune.io.rows import RUN, is_table, read_gains, swapped_files_error, table_values
 
 _COLUMNS = "topic, iteration, docno, gain"
 _SAMPLED_COLUMNS = "topic, iteration, docno, stratum, gain"
@@ -18,16 +18,16 @@ _NUMBER = re.compile(rb"[-+0-9.eE]+")
 
 
 STRATA, SUBTOPICS = "strata", "subtopics"
-"""What judgments may say beside gains."""
+"""Further information that judgments can contain."""
 
 
 class SampledJudgments(dict[bytes, int]):
-    """A topic's gains by docno; those below 0 are documents of the pool that were not sampled.
+    """The gains of a topic by docno; a negative gain marks a document of the pool that was not sampled.
 
     Attributes
     ----------
     strata : dict of bytes to bytes
-        By docno, which part of the pool it was in: each has a sampling rate of its own.
+        The stratum of the pool by docno; each stratum has its own sampling rate.
     """
 
     def __init__(self) -> None:
@@ -36,12 +36,12 @@ class SampledJudgments(dict[bytes, int]):
 
 
 class SubtopicJudgments(dict[bytes, int]):
-    """A topic's gains by docno, each the largest over subtopics.
+    """The gains of a topic by docno: the maximum over subtopics.
 
     Attributes
     ----------
     by_subtopic : dict of (bytes, bytes) to int
-        Gains by subtopic and docno.
+        Gains by (subtopic, docno).
     """
 
     def __init__(self) -> None:
@@ -63,26 +63,25 @@ _CLASSES: dict[str | None, type[dict[bytes, int]]] = {
 
 
 def read_qrels(path: PathLike) -> dict[str, dict[str, int]]:
-    """Read relevance judgments.
+    """Read relevance judgments from a file.
 
     Parameters
     ----------
     path : path-like
-        A UTF-8 file, plain or compressed: TREC's ``topic iteration docno gain`` separated by any
-        white space, or BEIR's ``query-id corpus-id score`` below a header line of those names; or a
-        table by its suffix (`lmtune.io.rows`). Gains are whole, also as ``1.0``.
-        Lines that are blank or begin with ``#`` are skipped.
+        A UTF-8 file, plain or compressed: TREC's ``topic iteration docno gain`` separated by white space,
+        BEIR's ``query-id corpus-id score`` with a header line, or a table (see `lmtune.io.rows`). Gains are
+        integers, also written as ``1.0``. Blank lines and lines that begin with ``#`` are skipped.
 
     Returns
     -------
     dict of str to dict of str to int
-        Gains by topic and docno, in the file's order. Negative gains are kept.
+        Gains by topic and docno, in the order of the file. Negative gains are kept.
 
     Raises
     ------
     InputError
-        At a line with another number of columns, a gain that is no integer, a repeated (topic,
-        docno) or invalid UTF-8; if there are no judgments; as `open_bytes`.
+        For a line with another number of columns, a gain that is not an integer, a repeated (topic, docno) or
+        invalid UTF-8; if there are no judgments; and as `open_bytes`.
     """
     return {
         topic.decode(): dict(zip(map(bytes.decode, judged), judged.values(), strict=True))
@@ -91,15 +90,15 @@ def read_qrels(path: PathLike) -> dict[str, dict[str, int]]:
 
 
 def read_judgments(path: PathLike, reads: str | None = None) -> dict[bytes, dict[bytes, int]]:
-    """Read judgments with topics and docnos as UTF-8 bytes: half the time of `read_qrels`.
+    """Read judgments with topics and docnos as UTF-8 bytes, in half the time of `read_qrels`.
 
     Parameters
     ----------
     path : path-like
         As for `read_qrels`.
     reads : {"strata", "subtopics"}, optional
-        Read sample_eval's ``topic iteration docno stratum gain`` instead, as `SampledJudgments`, or
-        ndeval's ``topic subtopic docno gain``, as `SubtopicJudgments`, and no other form.
+        ``"strata"`` reads only sample_eval's ``topic iteration docno stratum gain``, as `SampledJudgments`;
+        ``"subtopics"`` only ndeval's ``topic subtopic docno gain``, as `SubtopicJudgments`.
 
     Raises
     ------
@@ -154,19 +153,19 @@ def _line_by_line(path: PathLike, data: bytes, reads: str | None) -> dict[bytes,
 
 
 def write_qrels(path: PathLike, qrels: Mapping[str, Mapping[str, int]]) -> None:
-    """Write relevance judgments in TREC's format, whole or not at all.
+    """Write relevance judgments in TREC's format; the file is written atomically.
 
     Parameters
     ----------
     path : path-like
-        The target, compressed by its suffix.
+        The target, compressed if its suffix names a compression.
     qrels : mapping of str to mapping of str to int
         Gains by topic and docno, written in this order.
 
     Raises
     ------
     InputError
-        If a topic or docno is empty or holds white space, or a topic begins with ``#``.
+        If a topic or docno is empty or contains white space, or a topic begins with ``#``.
     """
     with atomic_write(path) as stream:
         for topic, judged in qrels.items():
@@ -184,12 +183,12 @@ def write_qrels(path: PathLike, qrels: Mapping[str, Mapping[str, int]]) -> None:
 
 
 def find_judgment(path: PathLike, topic: str, docno: str | None = None) -> int | None:
-    """Find the first judgment of a topic, or of a document for it, for messages.
+    """Find the first judgment of a topic, or of a topic and document, for messages.
 
     Returns
     -------
     int or None
-        Its line, from 1; None where the file has none.
+        The line number, from 1; None if there is no such judgment.
     """
     name = None if docno is None else docno.encode()
     return _find(read_bytes(path).split(b"\n"), topic.encode(), name)
@@ -226,7 +225,7 @@ def _parse_gain(written: bytes) -> int:
     if _GAIN.fullmatch(written) is None:
         large = re.fullmatch(rb"[+-]?[0-9]+", written) is not None
         raise InputError(
-            "the gain is too large" if large else "the gain is no integer",
+            "the gain is too large" if large else "the gain is not an integer",
             value=written.decode(errors="backslashreplace"),
             accepted="nine digits at most" if large else "an integer such as 0, 1, 2 or -1",
         )
@@ -236,7 +235,7 @@ def _parse_gain(written: bytes) -> int:
 def _wrong_columns(path: PathLike, line: bytes, width: int) -> InputError:
     text = decode_line(line)
     if len(columns := line.split()) == 6 and columns[3].isdigit() and _NUMBER.fullmatch(columns[4]):
-        return swapped(path, RUN)
+        return swapped_files_error(path, RUN)
     named = {3: ", ".join(_BEIR_HEADER), 4: _COLUMNS, 5: _SAMPLED_COLUMNS}
     accepted = f"{width} columns: {named[width]}"
     if width == 4 and len(columns) == 3:

@@ -1,9 +1,10 @@
-"""Rows of runs, judgments, topics and documents by their columns' names, from memory and from tables' files.
+"""Rows of runs, judgments, topics and documents with named columns, from memory and from table files.
 
-A table's file is known by its suffix: CSV with a header line, Parquet, JSON (records, or ranx's
-``{topic: {docno: score}}``). Without numpy and, until a table is read, pandas.
+The suffix of a file selects the table format: CSV with a header line, Parquet, or JSON (a list of records, or
+ranx's ``{topic: {docno: score}}``). This module does not import numpy, and imports pandas only to read a
+table.
 
-The types of what users give as runs, judgments and topics are here too; `lmtune.io.frames` reads them.
+It also defines the types of accepted runs, judgments and topics, which `lmtune.io.frames` converts.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ _TEXT = ("text", "contents", "title", "body")
 
 
 class Kind(NamedTuple):
-    """One kind of what is given.
+    """A kind of input: run, judgments, topics or documents.
 
     Attributes
     ----------
     name : str
-        For messages.
+        Name in messages.
     columns : tuple of tuple of str
-        The columns, each with the names that it may have.
+        For each column its accepted names.
     rows_of : str
-        ir_datasets' method that yields the rows.
+        The method of ir_datasets that yields the rows.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Kind(NamedTuple):
 
     @property
     def accepted(self) -> str:
-        """The accepted forms, for `InputError`."""
+        """The accepted forms, for error messages."""
         columns = ", ".join(" or ".join(names[:2]) for names in self.columns)
         return f"a path, a dictionary, or a frame or named rows with {columns}"
 
@@ -66,23 +67,23 @@ class Kind(NamedTuple):
 RUN = Kind("run", (*_RANKED, ("score",)), "scoreddocs_iter")
 _RANKS = RUN._replace(columns=(*_RANKED, ("rank",)))
 QRELS = Kind("judgments", (*_RANKED, (*_GRADES, "score")), "qrels_iter")
-"""BEIR and ranx call a gain a score."""
+"""Judgments; in BEIR and ranx the column of gains is called score."""
 TOPICS = Kind("topics", (TOPIC, ("query", *_TEXT)), "queries_iter")
 DOCUMENTS = Kind("documents", ((*DOCNO, "id", "_id"), _TEXT), "docs_iter")
 
 
 def is_table(path: PathLike) -> bool:
-    """Tell from its suffix, before one that compresses, whether a file is a table."""
+    """Return whether the suffix of a file, without a suffix of compression, names a table format."""
     return _suffix(path) in (".csv", ".json", ".parquet")
 
 
 def read_table(path: PathLike) -> Any:
-    """Read a table's file as a frame, or as what JSON holds.
+    """Read a table file as a data frame, or the content of a JSON file.
 
     Raises
     ------
     InputError
-        For a file that cannot be read or is not what its suffix says; for Parquet without pyarrow.
+        If the file cannot be read or is not in the format of its suffix, or if Parquet needs pyarrow.
     """
     suffix = _suffix(path)
     if suffix == ".csv":
@@ -91,36 +92,38 @@ def read_table(path: PathLike) -> Any:
         return _frame_of_parquet(path)
     data = read_bytes(path)
     try:
-        return parse_json(data, pairs=_once)
+        return parse_json(data, pairs=_distinct_keys)
     except ValueError as error:
         raise InputError(f"not JSON: {error}", file=path) from None
 
 
-def swapped(path: PathLike, kind: Kind) -> InputError:
-    """Return the error for a run in judgments' place, or the other way round."""
+def swapped_files_error(path: PathLike, kind: Kind) -> InputError:
+    """Return the error for a run where judgments are expected, or the reverse; `kind` is that of the file."""
     is_run = kind.name == RUN.name
     message = "this is a run, not judgments" if is_run else "these are judgments, not a run"
     return InputError(message, file=path, accepted="judgments come first, then runs")
 
 
 def read_scores(data: Any, name: str, first: int = 1) -> dict[str, dict[str, float]]:
-    """Return scores by topic and docno; where there are ranks alone, the score is minus the rank."""
+    """Return scores by topic and docno; without scores, each score is minus the rank."""
     names = frame_columns(data)
     if names and "score" not in names and "rank" in names and not set(names) & set(_GRADES):
         ranks = _nested(data, _RANKS, name, _score, first)
-        return {topic: {docno: -rank for docno, rank in places.items()} for topic, places in ranks.items()}
+        return {
+            topic: {docno: -rank for docno, rank in by_docno.items()} for topic, by_docno in ranks.items()
+        }
     return _nested(data, RUN, name, _score, first)
 
 
 def read_gains(data: Any, name: str, first: int = 1) -> dict[str, dict[str, int]]:
-    """Return gains by topic and docno; `first` is the first row's line."""
+    """Return gains by topic and docno; `first` is the line number of the first row, for messages."""
     if isinstance(data, dict) and all(map(_are_gains, data, data.values())):
-        return {topic: dict(own) for topic, own in data.items() if own}
+        return {topic: dict(gains) for topic, gains in data.items() if gains}
     return _nested(data, QRELS, name, _gain, first)
 
 
 def _are_gains(topic: Any, gains: Any) -> bool:
-    """Say whether a topic's gains are as they are returned: most are, and checked far faster together."""
+    """Return whether the gains of a topic need no conversion; a much faster check than that of each row."""
     if not isinstance(gains, dict) or {type(topic), *map(type, gains)} != {str}:
         return False
     values = gains.values()
@@ -130,7 +133,7 @@ def _are_gains(topic: Any, gains: Any) -> bool:
 def table_values(
     path: PathLike, read: Callable[[Any, str, int], dict[str, dict[str, _Value]]]
 ) -> dict[bytes, dict[bytes, _Value]]:
-    """Read a table's file by `read_scores` or `read_gains`, its topics and docnos as UTF-8."""
+    """Read a table file with `read_scores` or `read_gains`; topics and docnos are UTF-8 bytes."""
     by_topic = read(read_table(path), os.fspath(path), 2 if _suffix(path) == ".csv" else 1)
     try:
         return {
@@ -138,7 +141,7 @@ def table_values(
             for topic, by_docno in by_topic.items()
         }
     except UnicodeEncodeError as error:
-        raise InputError("a topic or docno is no text", file=path, value=error.object) from None
+        raise InputError("a topic or docno is not valid text", file=path, value=error.object) from None
 
 
 def _suffix(path: PathLike) -> str:
@@ -147,7 +150,7 @@ def _suffix(path: PathLike) -> str:
 
 
 def _frame_of_csv(path: PathLike) -> pd.DataFrame:
-    """Read CSV: what is a number by its column, a number; all else, identifiers above all, as it stands."""
+    """Read CSV: columns of scores, ranks and gains as numbers, all others (identifiers, texts) as text."""
     import pandas as pd
 
     (_, header), *rows = list(csv_rows(path)) or [(1, [])]
@@ -158,7 +161,7 @@ def _frame_of_csv(path: PathLike) -> pd.DataFrame:
 
 
 def _frame_of_parquet(path: PathLike) -> pd.DataFrame:
-    """Read Parquet, what was a frame's index as columns."""
+    """Read Parquet; the index of a stored data frame becomes ordinary columns."""
     try:
         import pyarrow as pa
         import pyarrow.parquet
@@ -174,7 +177,7 @@ def _frame_of_parquet(path: PathLike) -> pd.DataFrame:
     return frame
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
         names = [name for name, _ in pairs]
@@ -190,7 +193,7 @@ def _number(text: str) -> float | str:
 
 
 def frame_columns(data: Any) -> list[str]:
-    """Return the columns of a frame; none of anything else."""
+    """Return the column names of a data frame; an empty list for other objects."""
     return [str(name) for name in getattr(data, "columns", ())]
 
 
@@ -204,7 +207,7 @@ def _nested(
             document = identifier(docno)
             if document in values:
                 raise InputError(
-                    f"a document comes twice for topic {topic}",
+                    f"a document occurs twice for topic {topic}",
                     value=document,
                     accepted="each document once for a topic",
                 )
@@ -213,16 +216,16 @@ def _nested(
 
 
 def rows_of(data: Any, kind: Kind, name: str) -> Iterable[tuple[Any, ...]]:
-    """Return rows of the columns that a kind has, from whatever is given."""
+    """Return rows with the columns of a kind, from any accepted object."""
     if names := frame_columns(data):
         chosen = [next((alias for alias in wanted if alias in names), None) for wanted in kind.columns]
         if None in chosen:
-            lacking = kind.columns[chosen.index(None)]
-            if lacking == ("score",) and set(names) & set(_GRADES):
-                raise swapped(name, QRELS)
-            raise InputError(f"no column {lacking[0]}", file=name, value=names, accepted=" or ".join(lacking))
+            missing = kind.columns[chosen.index(None)]
+            if missing == ("score",) and set(names) & set(_GRADES):
+                raise swapped_files_error(name, QRELS)
+            raise InputError(f"no column {missing[0]}", file=name, value=names, accepted=" or ".join(missing))
         if kind is QRELS and chosen[-1] == "score" and "rank" in names:
-            raise swapped(name, RUN)
+            raise swapped_files_error(name, RUN)
         return zip(*(data[column] for column in chosen), strict=True)
     if hasattr(data, "to_dict"):
         data = data.to_dict()
@@ -231,7 +234,9 @@ def rows_of(data: Any, kind: Kind, name: str) -> Iterable[tuple[Any, ...]]:
     if hasattr(data, kind.rows_of):
         data = getattr(data, kind.rows_of)()
     if not isinstance(data, Iterable) or isinstance(data, str | bytes):
-        raise InputError(f"no {kind.name}", file=name, value=type(data).__name__, accepted=kind.accepted)
+        raise InputError(
+            f"cannot be read as {kind.name}", file=name, value=type(data).__name__, accepted=kind.accepted
+        )
     return _of_records(data, kind, name)
 
 
@@ -264,14 +269,14 @@ def _of_records(data: Iterable[Any], kind: Kind, name: str) -> Iterator[tuple[An
 
 
 def field_of_row(record: Any, names: Iterable[str]) -> Any:
-    """Return what a row has by one of the names, None where it has none."""
+    """Return the value of the first name that a row has; None if it has none of them."""
     if isinstance(record, Mapping):
         return next((record[name] for name in names if name in record), None)
     return next((getattr(record, name) for name in names if hasattr(record, name)), None)
 
 
 def identifier(value: Any) -> str:
-    """Return a topic or docno as text, or raise InputError."""
+    """Return a topic or docno as text; raise `InputError` if it is neither text nor an integer."""
     if isinstance(value, str):
         return value
     if isinstance(value, Integral):
@@ -281,32 +286,32 @@ def identifier(value: Any) -> str:
 
 def _score(value: Any) -> float:
     if not _is_finite(value):
-        raise InputError("the score is no finite number", value=value, accepted="such as -7.25")
+        raise InputError("the score is not a finite number", value=value, accepted="such as -7.25")
     return float(value)
 
 
 def _gain(value: Any) -> int:
     if type(value) is int and abs(value) <= _LARGEST_GAIN:
-        return value  # as nearly all are
+        return value  # the usual case
     if not _is_finite(value) or int(value) != value or abs(value) > _LARGEST_GAIN:
         accepted = "an integer such as 0, 1, 2 or -1; if this is a run: judgments come first"
-        raise InputError("the gain is no integer", value=value, accepted=accepted)
+        raise InputError("the gain is not an integer", value=value, accepted=accepted)
     return int(value)
 
 
 def _is_finite(value: Any) -> bool:
     try:
         return isinstance(value, Real) and math.isfinite(value)
-    except OverflowError:  # an integer beyond a float
+    except OverflowError:  # an integer outside the range of a float
         return False
 
 
 class Frame(Protocol):
-    """A frame: pandas', polars'."""
+    """A data frame, for example of pandas or polars."""
 
     @property
     def columns(self) -> Any:
-        """Names of its columns."""
+        """Names of the columns."""
 
 
 class HasDict(Protocol):
@@ -317,21 +322,21 @@ class HasDict(Protocol):
 
 
 class HasScores(Protocol):
-    """A collection of ir_datasets with a run."""
+    """A dataset of ir_datasets with a run."""
 
     def scoreddocs_iter(self) -> Any:
         """Yield rows."""
 
 
 class HasQrels(Protocol):
-    """A collection of ir_datasets with judgments."""
+    """A dataset of ir_datasets with judgments."""
 
     def qrels_iter(self) -> Any:
         """Yield rows."""
 
 
 class HasQueries(Protocol):
-    """A collection of ir_datasets with topics."""
+    """A dataset of ir_datasets with topics."""
 
     def queries_iter(self) -> Any:
         """Yield rows."""
@@ -341,16 +346,16 @@ Rows: TypeAlias = Iterable[tuple[Any, ...]] | Iterable[Mapping[str, Any]]
 """Named tuples, or dictionaries."""
 
 RunLike: TypeAlias = PathLike | Frame | Mapping[str, Mapping[str, float]] | Rows | HasDict | HasScores
-"""A run: a file's path, a frame, scores by topic and docno, rows, rankings, a run of ranx."""
+"""A run: a path, a data frame, scores by topic and docno, rows, rankings, or a run of ranx."""
 
 RunsLike: TypeAlias = RunLike | Mapping[str, RunLike] | Iterable[RunLike]
-"""A run, several, or several by name."""
+"""One run, several runs, or runs by name."""
 
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gains by topic and docno."""
 
 QrelsLike: TypeAlias = PathLike | Frame | Qrels | Rows | HasDict | HasQrels
-"""Judgments, likewise, with gains."""
+"""Judgments: a path, a data frame, gains by topic and docno, rows, or judgments of ranx."""
 
 TopicsLike: TypeAlias = PathLike | Frame | Mapping[str, Any] | Rows | HasQueries
-"""Topics: text, or weighted terms, by identifier."""
+"""Topics: a path, a data frame, rows, or texts or weighted terms by identifier."""

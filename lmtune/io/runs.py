@@ -1,4 +1,4 @@
-"""TREC runs: read strictly, and written so that trec_eval ranks exactly as we did."""
+"""Reading and writing of TREC runs; trec_eval ranks a written run in the order of the given rankings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Ranking(NamedTuple):
     topic : str
         The topic's identifier.
     docnos : list of str
-        Docnos, best first, in exactly the order that a run shall give.
+        Docnos, best first, in the order that the run must have.
     scores : numpy.ndarray of float64, shape (len(docnos),)
         Their scores, finite, descending up to rounding.
     """
@@ -40,31 +40,34 @@ class Ranking(NamedTuple):
     scores: Doubles
 
     def __repr__(self) -> str:
-        """Show the best documents alone."""
+        """Show the number of documents and the best ones."""
         best = ", ".join(self.docnos[:_SHOWN]) + (", ..." if len(self.docnos) > _SHOWN else "")
         return f"Ranking(topic {self.topic}, {quantity(len(self.docnos), 'document')}: {best})"
 
     def printed_rows(self) -> Iterator[tuple[str, str, float]]:
-        """Yield the topic, a docno and the score that is printed of it, best first."""
+        """Yield (topic, docno, printed score) of each document, best first."""
         scores = printed_scores(self.docnos, self.scores).tolist()
         return zip(itertools.repeat(self.topic), self.docnos, scores)
 
 
 def printed_scores(docnos: Sequence[str], scores: ArrayLike) -> Singles:
-    """Return the scores to print, so that sorting by them gives the order of `docnos`.
+    """Return the scores to print, so that trec_eval sorts the documents in the order of `docnos`.
 
-    trec_eval ranks by score descending, then docno descending (code points); up to 9.0.8 it keeps
-    scores as 32-bit floats, from 10.0 as doubles. The result p holds float32 values as close
-    below ``scores`` as that order allows: p[i] = min(float32(scores[i]), p[i-1]) where docno i
-    sorts before docno i-1, and where it does not, at least one float32 step below p[i-1].
-    Nine significant digits identify a float32, so that both versions see the same order.
+    trec_eval sorts by score descending, then by docno descending (code points). Up to version 9.0.8 it stores
+    scores as 32-bit floats, from 10.0 as doubles. The result p consists of float32 values:
+
+        p[i] = min(float32(scores[i]), p[i-1])         if docno i < docno i-1
+        p[i] = min(float32(scores[i]), below(p[i-1]))  otherwise
+
+    where below(x) is the next float32 below x. Nine significant digits identify a float32, so both versions
+    of trec_eval read the same order.
 
     Parameters
     ----------
     docnos : sequence of str, length n
-        Distinct docnos in the order wanted.
+        Distinct docnos in the required order.
     scores : array-like, shape (n,)
-        Their scores, finite, within float32's range.
+        Their scores, finite, within the range of float32.
 
     Returns
     -------
@@ -74,7 +77,7 @@ def printed_scores(docnos: Sequence[str], scores: ArrayLike) -> Singles:
     Raises
     ------
     InputError
-        If a score is not finite, or outside float32's range (before or after the steps).
+        If a score is not finite, or it or its printed score is outside the range of float32.
     """
     exact = np.asarray(scores, dtype=np.float64)
     if exact.shape != (len(docnos),):
@@ -95,14 +98,14 @@ def printed_scores(docnos: Sequence[str], scores: ArrayLike) -> Singles:
     rounded = exact.astype(np.float32) + np.float32(0)
     if bool(np.all(rounded[1:] < rounded[:-1])):
         return rounded
-    # With k the place of a float32 among all, and d[i] in {0, 1} the steps wanted below the
-    # neighbour, p[i] = min(k[i], p[i-1] - d[i]) unrolls to a running minimum of k + cumsum(d).
-    places = _places(rounded)
+    # Let k[i] be the ordinal number of float32(scores[i]) among all float32 values, and d[i] the steps (0, 1)
+    # below the previous score. Then p[i] = min(k[i], p[i-1] - d[i]) is a running minimum of k + cumsum(d).
+    ordinals = _ordinals(rounded)
     steps = np.zeros(len(docnos), dtype=np.int64)
     steps[1:] = [later >= earlier for earlier, later in itertools.pairwise(docnos)]
     total = np.cumsum(steps)
-    lowered = np.minimum.accumulate(places + total) - total
-    if lowered[-1] < _places(np.array([-_LARGEST], dtype=np.float32))[0]:
+    lowered = np.minimum.accumulate(ordinals + total) - total
+    if lowered[-1] < _ordinals(np.array([-_LARGEST], dtype=np.float32))[0]:
         raise InputError(
             "no float32 is left below the score of tied documents",
             value=float(rounded[-1]),
@@ -112,28 +115,28 @@ def printed_scores(docnos: Sequence[str], scores: ArrayLike) -> Singles:
 
 
 def check_tag(tag: str) -> None:
-    """Raise InputError unless `tag` can be a run's name: not empty, no white space."""
+    """Raise `InputError` if the tag of a run is empty or contains white space."""
     if tag.split() != [tag]:
         raise InputError("bad run tag", value=tag, accepted="a name without white space, such as two-stage")
 
 
 def write_run(target: PathLike | TextIO, rankings: Iterable[Ranking], *, tag: str) -> None:
-    """Write a TREC run, one topic at a time, a file whole or not at all.
+    """Write a TREC run, one topic at a time; a file is written atomically.
 
     Parameters
     ----------
     target : path-like or TextIO
-        A file, compressed by its suffix; or a stream to write on.
+        A file, compressed if its suffix names a compression, or an open text stream.
     rankings : iterable of Ranking
-        The topics' rankings; consumed once.
+        One ranking for each topic; iterated once.
     tag : str
-        The run's name: the sixth column.
+        The name of the run, written in the sixth column.
 
     Raises
     ------
     InputError
-        If the tag, a topic or a docno is empty or holds white space; a topic or a docno within a
-        topic comes twice; a score cannot be written (see `printed_scores`).
+        If the tag, a topic or a docno is empty or contains white space, if a topic, or a docno of a topic, is
+        repeated, or if a score cannot be written (see `printed_scores`).
     """
     check_tag(tag)
     written: set[str] = set()
@@ -171,14 +174,14 @@ def read_run(path: PathLike) -> dict[str, dict[str, float]]:
     Parameters
     ----------
     path : path-like
-        A UTF-8 file, plain or compressed: ``topic Q0 docno rank score tag``, separated by any
-        ASCII white space. The second and the rank column are ignored, as trec_eval does, but the
-        rank must be an integer.
+        A UTF-8 file, plain or compressed: ``topic Q0 docno rank score tag``, separated by ASCII white space;
+        or another format of `lmtune.io.columns.read_run_columns`. The second and the rank column are ignored,
+        as in trec_eval, but the rank must be an integer.
 
     Returns
     -------
     dict of str to dict of str to float
-        Scores by topic and docno, in the file's order.
+        Scores by topic and docno, in the order of the file.
 
     Raises
     ------
@@ -205,12 +208,12 @@ def _check_names(path: PathLike, topic: str, docnos: list[str]) -> None:
         raise InputError(f"document ranked twice for topic {topic}", file=path, value=twice)
 
 
-def _places(values: Singles) -> Integers:
-    """Return each float32's place in ascending order, 0 for both zeros; neighbours differ by 1."""
+def _ordinals(values: Singles) -> Integers:
+    """Return ordinal numbers of float32 values: 0 for both zeros, and 1 between neighbouring values."""
     bits = values.view(np.uint32).astype(np.int64)
     return np.where(bits >= _SIGN, _SIGN - bits, bits)
 
 
-def _values(places: Integers) -> Singles:
-    bits = np.where(places < 0, _SIGN - places, places).astype(np.uint32)
+def _values(ordinals: Integers) -> Singles:
+    bits = np.where(ordinals < 0, _SIGN - ordinals, ordinals).astype(np.uint32)
     return bits.view(np.float32)

@@ -1,4 +1,4 @@
-"""Topics, texts or weighted queries: TREC's SGML or XML, tab-separated lines, JSON lines."""
+"""Topics, with plain or weighted queries, in TREC SGML, TREC XML, tab-separated lines or JSON lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmtune.io.trec_documents import ENTITY, decode_entities
 Weight = float | tuple[float, ...]
 
 LARGEST_WEIGHT = 1e9
-"""Of a term in a query, either sign: scores, and squares of their gradients, stay finite."""
+"""Maximum absolute weight of a query term, so that scores and squared gradients stay finite."""
 _WEIGHTS_ACCEPTED = (
     f'weights by term from {-LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}, {{"fish": 2.5, "oil": 0.5}}, or words '
     "such as fish^2.5 oil"
@@ -25,15 +25,15 @@ _WEIGHTS_ACCEPTED = (
 
 
 class WeightedQuery(str):
-    """A query whose terms have weights; as text it is Lucene's, ``fish^2.5 oil^0.5``.
+    """A query with term weights; its text is in Lucene's syntax, ``fish^2.5 oil^0.5``.
 
     Attributes
     ----------
     weights : dict of str to float, or to tuple of float
-        By term; several numbers are what `lmtune.models.weighted` makes a weight of.
+        Weight by term. A tuple has the numbers from which `lmtune.models.weighted` computes a weight.
     are_terms : bool
-        Whether the terms are the index's own, to be looked up as they are. Otherwise they are analysed
-        as words are, and weights of words of one term add up.
+        Whether the terms are index terms, which are looked up without analysis. Otherwise they are words,
+        which are analysed; the weights of words with the same term are added.
     """
 
     weights: dict[str, Weight]
@@ -41,13 +41,13 @@ class WeightedQuery(str):
 
     @classmethod
     def of(cls, weights: Mapping[str, Weight], *, are_terms: bool = False) -> Self:
-        """Make a query of weights.
+        """Make a query from weights by term.
 
         Raises
         ------
         InputError
-            Without a term, or for a weight that is no finite number; a user's (not ``are_terms``) is from
-            -`LARGEST_WEIGHT` to `LARGEST_WEIGHT`.
+            If there is no term, or a weight is not a finite number. Unless `are_terms` is set, weights must
+            be from -`LARGEST_WEIGHT` to `LARGEST_WEIGHT`.
         """
         largest = math.nextafter(math.inf, 0.0) if are_terms else LARGEST_WEIGHT
         for term, weight in weights.items():
@@ -58,16 +58,16 @@ class WeightedQuery(str):
                 raise InputError(f"bad weight of the term {term!r}", value=weight, accepted=_WEIGHTS_ACCEPTED)
         if not weights:
             raise InputError("a query without terms", value=dict(weights), accepted=_WEIGHTS_ACCEPTED)
-        query = cls(" ".join(f"{term}^{_written(weight)}" for term, weight in weights.items()))
+        query = cls(" ".join(f"{term}^{_format_weight(weight)}" for term, weight in weights.items()))
         query.weights = dict(weights)
         query.are_terms = are_terms
         return query
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read Lucene's syntax: words with white space between, each with ``^`` and a weight or without.
+        """Parse Lucene's syntax: words separated by white space, optionally followed by ``^`` and a weight.
 
-        A word that comes again counts again.
+        The weights of repeated words are added. The default weight is 1.
         """
         weights: dict[str, Weight] = {}
         for word in text.split():
@@ -77,35 +77,35 @@ class WeightedQuery(str):
             except ValueError:
                 raise InputError("bad weight in a query", value=word, accepted=_WEIGHTS_ACCEPTED) from None
             name = term if mark else word
-            weights[name] = _plus(weights.get(name), weight)
+            weights[name] = _add_weight(weights.get(name), weight)
         return cls.of(weights)
 
     def by_term(self, analyze: Callable[[str], Sequence[str]]) -> dict[str, Weight]:
-        """Return the weights of an index's terms."""
+        """Return weights by index term, after analysis of the words."""
         if self.are_terms:
             return self.weights
         weights: dict[str, Weight] = {}
         for word, weight in self.weights.items():
             for term in analyze(word):
-                weights[term] = _plus(weights.get(term), weight)
+                weights[term] = _add_weight(weights.get(term), weight)
         return weights
 
 
-def _plus(known: Weight | None, weight: Weight) -> Weight:
-    assert not isinstance(known, tuple) and not isinstance(weight, tuple)
-    return weight if known is None else known + weight
+def _add_weight(total: Weight | None, weight: Weight) -> Weight:
+    assert not isinstance(total, tuple) and not isinstance(weight, tuple)
+    return weight if total is None else total + weight
 
 
-def _written(weight: Weight) -> str:
+def _format_weight(weight: Weight) -> str:
     return ",".join(f"{number!r}" for number in (weight if isinstance(weight, tuple) else (weight,)))
 
 
 _TOPIC_FIELDS = ("title", "desc", "narr")
-"""The fields that a query can be made of."""
+"""The fields that can form a query."""
 
 _LABELS = {"num": "number", "title": "topic", "desc": "description", "narr": "narrative"}
 _XML_TOPIC = re.compile(r"<top(ic)?[\s>]", re.I)
-# What TREC's XML topics call the fields.
+# Names of the fields in TREC XML.
 _XML_NAMES = {
     "query": "title",
     "title": "title",
@@ -118,13 +118,13 @@ _XML_NAMES = {
     "num": "num",
 }
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9_-]*)(?:\s[^<>]*)?>")
-# These end a field wherever they stand; other tags only at the beginning of a line, because a
-# text may hold markup of its own.
+# These tags end a field anywhere in a line. Other tags end it only at the beginning of a line, because texts
+# can contain markup.
 _KNOWN = frozenset({"top", *_LABELS, "head", "dom", "smry", "con", "fac", "nat", "time", "def"})
 
 
 class Topic(NamedTuple):
-    """A topic as found: its identifier, its texts by field, and the line where it begins."""
+    """A parsed topic: its identifier, its texts by field, and its first line in the file."""
 
     identifier: str
     texts: dict[str, str]
@@ -132,40 +132,40 @@ class Topic(NamedTuple):
 
 
 @dataclass
-class _Open:
+class _OpenTopic:
     line: int
     pieces: dict[str, list[str]] = field(default_factory=dict)
     current: str | None = None
 
 
 def _sgml_topics(place: Place, lines: Iterable[tuple[int, str]]) -> Iterator[Topic]:
-    """Yield the topics of numbered lines.
+    """Yield the topics in numbered lines of TREC SGML.
 
     Raises
     ------
     InputError
-        For text or a field outside ``<top>``, a ``<top>`` that is not closed, a repeated field, a
-        missing or malformed ``<num>``.
+        For text or a field outside ``<top>``, an unclosed ``<top>``, a repeated field, or a missing or
+        malformed ``<num>``.
     """
-    topic: _Open | None = None
+    topic: _OpenTopic | None = None
     for place.line, line in lines:
         for closing, name, text in _pieces(line):
             if name == "top":
                 if closing:
                     if topic is None:
-                        raise _stray("</top>")
+                        raise _outside_error("</top>")
                     yield _finish(topic)
                     topic = None
                 elif topic is not None:
                     raise _unclosed(topic)
                 else:
-                    topic = _Open(place.line)
+                    topic = _OpenTopic(place.line)
             elif name is not None:
-                _turn(topic, name, closing=closing)
+                _switch_field(topic, name, closing=closing)
             if not text.strip():
                 continue
             if topic is None:
-                raise _stray(text.strip())
+                raise _outside_error(text.strip())
             if topic.current is not None:
                 topic.pieces[topic.current].append(text)
     if topic is not None:
@@ -173,14 +173,14 @@ def _sgml_topics(place: Place, lines: Iterable[tuple[int, str]]) -> Iterator[Top
 
 
 def format_topic(path: PathLike, identifier: str, text: str) -> str:
-    """Return a topic as TREC SGML, checked to read back as it is.
+    """Format a topic as TREC SGML, and check that reading it returns the same topic.
 
     Raises
     ------
     InputError
-        If it would not.
+        If reading it would return another topic.
     """
-    # A text that begins as a label does would lose its first word without one of ours before it.
+    # Readers remove a label such as "Topic:"; a text that begins with one needs another label before it.
     label = "Topic: " if _strip_label("title", text) != text else ""
     written = ENTITY.sub(lambda entity: f"&amp;{entity[0][1:]}", text)
     block = f"<top>\n<num> Number: {identifier}\n<title> {label}{written}\n</top>\n\n"
@@ -200,7 +200,7 @@ def format_topic(path: PathLike, identifier: str, text: str) -> str:
 
 
 def _pieces(line: str) -> Iterator[tuple[bool, str | None, str]]:
-    """Yield (is it a closing tag, its name, the text behind it); the first may have no tag."""
+    """Split a line at its tags; yield (is a closing tag, tag name or None, following text)."""
     first = len(line) - len(line.lstrip())
     tags = [match for match in _TAG.finditer(line) if match[2].lower() in _KNOWN or match.start() <= first]
     yield False, None, line[: tags[0].start()] if tags else line
@@ -209,10 +209,10 @@ def _pieces(line: str) -> Iterator[tuple[bool, str | None, str]]:
         yield bool(match[1]), match[2].lower(), line[match.end() : end]
 
 
-def _turn(topic: _Open | None, name: str, *, closing: bool) -> None:
+def _switch_field(topic: _OpenTopic | None, name: str, *, closing: bool) -> None:
     if topic is None:
         if name in _LABELS:
-            raise _stray(f"<{name}>")
+            raise _outside_error(f"<{name}>")
         return
     topic.current = None
     if name in _LABELS and not closing:
@@ -225,7 +225,7 @@ def _turn(topic: _Open | None, name: str, *, closing: bool) -> None:
         topic.current = name
 
 
-def _finish(topic: _Open) -> Topic:
+def _finish(topic: _OpenTopic) -> Topic:
     texts = {
         name: _strip_label(name, " ".join(decode_entities(" ".join(pieces)).split()))
         for name, pieces in topic.pieces.items()
@@ -235,7 +235,7 @@ def _finish(topic: _Open) -> Topic:
 
 
 def _number(line: int, written: str | None, accepted: str) -> str:
-    """Check a topic's number, and return it without leading zeros."""
+    """Check the number of a topic, and return it without leading zeros."""
     if written is None or written.split() != [written]:
         raise InputError(
             "bad topic number" if written else "topic without number",
@@ -247,22 +247,22 @@ def _number(line: int, written: str | None, accepted: str) -> str:
 
 
 def _xml_topics(place: Place, lines: Iterable[tuple[int, str]]) -> Iterator[Topic]:
-    """Yield the topics of TREC's XML: ``<topic number="1">`` with fields, or with the title alone.
+    """Yield the topics of TREC XML: ``<topic number="1">`` with fields, or with only the title as its text.
 
     Raises
     ------
     InputError
-        For text that is no XML, and a topic without number or with a field twice.
+        For invalid XML, a topic without number, or a repeated field.
     """
-    # Not an import statement: lxml brings no types.
+    # Not an import statement, because lxml has no type hints.
     etree: Any = importlib.import_module("lxml.etree")
     (first, text), *rest = lines
     line = first
-    for number, more in rest:  # blank lines were left out
+    for number, more in rest:  # restore the blank lines, which the caller removed
         text += "\n" * (number - line) + more
         line = number
     try:
-        # As bytes: a declared encoding was the file's, and is UTF-8 here.
+        # Bytes, because lxml rejects decoded text with an encoding declaration.
         root = etree.fromstring(
             text.strip().encode(),
             etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, encoding="utf-8"),
@@ -272,10 +272,10 @@ def _xml_topics(place: Place, lines: Iterable[tuple[int, str]]) -> Iterator[Topi
         raise InputError(f"not XML: {error.msg}", accepted=_ACCEPTED) from None
     for element in root.iter("topic"):
         place.line = element.sourceline + first - 1
-        yield _of_element(element, place.line)
+        yield _topic_of_element(element, place.line)
 
 
-def _of_element(element: Any, line: int) -> Topic:
+def _topic_of_element(element: Any, line: int) -> Topic:
     texts: dict[str, str] = {}
     for child in element.iterchildren("*"):
         name = _XML_NAMES.get(child.tag.lower())
@@ -294,11 +294,11 @@ def _strip_label(name: str, text: str) -> str:
     return rest.lstrip() if colon and word.strip().lower() == _LABELS[name] else text
 
 
-def _stray(value: str) -> InputError:
+def _outside_error(value: str) -> InputError:
     return InputError("text outside <top>", value=value, accepted="<top> ... </top>")
 
 
-def _unclosed(topic: _Open) -> InputError:
+def _unclosed(topic: _OpenTopic) -> InputError:
     return InputError("unclosed <top>", line=topic.line, accepted="<top> ... </top>")
 
 
@@ -316,41 +316,43 @@ _HEADERS = frozenset(
 
 
 def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[str, str]:
-    """Read topics.
+    """Read topics from a file.
 
     Parameters
     ----------
     path : path-like
-        A UTF-8 file, plain or compressed, in one of four formats: TREC SGML (``<top>``, ``<num>``,
-        ``<title>``, ``<desc>``, ``<narr>``, closed or not); TREC XML (``<topic number="1">`` with
-        ``query`` or ``title``, ``description`` or ``question``, ``narrative``, or with the text alone);
-        lines of ``id<TAB>text``, below a header line or not; JSON lines
-        with an identifier (``_id``, ``id``, ``qid``, ...) and ``text``, ``title`` or ``query``, or
-        ``terms`` with weights: ``{"fish": 2.5}`` or ``"fish^2.5 oil"``.
+        A UTF-8 file, plain or compressed, in one of four formats:
+
+        - TREC SGML: ``<top>``, ``<num>``, ``<title>``, ``<desc>``, ``<narr>``; closing tags of fields are
+          optional;
+        - TREC XML: ``<topic number="1">`` with ``query`` or ``title``, ``description`` or ``question``, and
+          ``narrative``, or with only a text;
+        - lines of ``id<TAB>text``, optionally with a header line;
+        - JSON lines with an identifier (``_id``, ``id``, ``qid``, ...) and ``text``, ``title`` or ``query``,
+          or ``terms`` with weights: ``{"fish": 2.5}`` or ``"fish^2.5 oil"``.
     fields : sequence of {"title", "desc", "narr"}
-        The SGML or XML fields that make the query, joined by a space in this order. The other formats
-        have the title alone.
+        The SGML or XML fields that form the query, joined by a space in this order. The other formats have
+        only a title.
 
     Returns
     -------
     dict of str to str
-        Query text by topic identifier, in the file's order, white space collapsed. In SGML and XML
-        entities such as ``&amp;`` are decoded, numbers lose their leading zeros (``051`` is ``51`` in
-        TREC's judgments), and texts of SGML their labels (``Topic:``, ``Description:``, ``Narrative:``).
+        Query text by topic identifier, in the order of the file, with collapsed white space. In SGML and XML,
+        entities such as ``&amp;`` are decoded, and leading zeros of numbers are removed (``051`` is ``51`` in
+        TREC's judgments). In SGML, labels (``Topic:``, ``Description:``, ``Narrative:``) are removed.
 
     Raises
     ------
     InputError
-        For an unknown field or one that the format lacks, a line in none of the formats, a topic
-        without number or text, an unclosed ``<top>``, a topic identifier that comes twice, or an
-        empty file.
+        For an unknown field or one that the format does not have, a line in none of the formats, a topic
+        without number or text, an unclosed ``<top>``, a repeated topic identifier, or an empty file.
     """
     wanted = _check_fields(fields)
     lines = [(number, line) for number, line in read_lines(path) if line.strip()]
     if not lines:
         raise InputError("no topics: the file is empty", file=path, accepted=_ACCEPTED)
-    own = next(one for one in TOPIC_FORMATS if one.matches(lines))
-    if not own.has_fields and wanted != ("title",):
+    file_format = next(one for one in TOPIC_FORMATS if one.matches(lines))
+    if not file_format.has_fields and wanted != ("title",):
         raise InputError(
             "topic fields other than the title need TREC SGML or XML topics",
             file=path,
@@ -358,27 +360,27 @@ def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[s
             accepted="title for this file",
         )
     with Place(path) as place:
-        topics = _collect(own.read(place, lines), wanted)
+        topics = _collect(file_format.read(place, lines), wanted)
     if not topics:
         raise InputError("no topics", file=path, accepted=_ACCEPTED)
     return topics
 
 
 def write_topics(path: PathLike, topics: Mapping[str, str]) -> None:
-    """Write topics as TREC SGML with titles, whole or not at all.
+    """Write topics as TREC SGML with titles; the file is written atomically.
 
     Parameters
     ----------
     path : path-like
-        The target, compressed by its suffix.
+        The target, compressed if its suffix names a compression.
     topics : mapping of str to str
         Query text by topic identifier; white space in the text is collapsed.
 
     Raises
     ------
     InputError
-        If reading the file back would not give the topic again: an identifier with white space or
-        leading zeros, an empty text, a text that holds a topic tag such as ``<desc>``.
+        If reading the file would not return the same topic: for an identifier with white space or leading
+        zeros, an empty text, or a text with a topic tag such as ``<desc>``.
     """
     with atomic_write(path) as stream:
         for identifier, text in topics.items():
@@ -396,10 +398,10 @@ def _check_fields(fields: Sequence[str]) -> tuple[str, ...]:
     return wanted
 
 
-def _collect(found: Iterator[Topic], wanted: tuple[str, ...]) -> dict[str, str]:
+def _collect(parsed: Iterator[Topic], wanted: tuple[str, ...]) -> dict[str, str]:
     topics: dict[str, str] = {}
     lines: dict[str, int] = {}
-    for identifier, texts, line in found:
+    for identifier, texts, line in parsed:
         missing = [name for name in wanted if name not in texts]
         if missing:
             raise InputError(
@@ -429,7 +431,7 @@ def _is_markup(lines: list[tuple[int, str]]) -> bool:
 
 
 def _is_xml(lines: list[tuple[int, str]]) -> bool:
-    """Whether ``<topic ...>`` comes before ``<top>``."""
+    """Return whether ``<topic ...>`` comes before ``<top>``."""
     if not _is_markup(lines):
         return False
     for _, line in lines:
@@ -482,18 +484,18 @@ def _json_topics(place: Place, lines: list[tuple[int, str]]) -> Iterator[Topic]:
             )
         _check_identifier(str(identifier))
         if not isinstance(text, WeightedQuery):
-            # JSON may escape half a surrogate pair, which no UTF-8 file can hold.
+            # JSON can escape a lone surrogate, which UTF-8 cannot encode.
             text = text.encode("utf-8", "replace").decode()
         yield Topic(str(identifier), {"title": text}, place.line)
 
 
 def _weighted(weights: object) -> WeightedQuery:
-    """Read the weights of a query's terms: by term, or as text."""
+    """Read term weights, from a dictionary or from text in Lucene's syntax."""
     if isinstance(weights, str):
         return WeightedQuery.parse(weights)
     if isinstance(weights, dict):
         return WeightedQuery.of(weights)
-    raise InputError("no weights of terms", value=weights, accepted=_WEIGHTS_ACCEPTED)
+    raise InputError("no term weights", value=weights, accepted=_WEIGHTS_ACCEPTED)
 
 
 def _check_identifier(identifier: str) -> None:
@@ -506,18 +508,18 @@ def _check_identifier(identifier: str) -> None:
 
 
 class TopicFormat(NamedTuple):
-    """A format of files of topics.
+    """A format of topic files.
 
     Attributes
     ----------
     suffixes : tuple of str
-        Of such files in a collection's folder; see `lmtune.collections.loading.find_topics`.
+        Suffixes of such files in the folder of a collection; see `lmtune.collections.loading.find_topics`.
     matches : callable
-        From a file's numbered lines, without blank ones, to whether they are of this format.
+        Returns whether the numbered nonblank lines of a file are in this format.
     read : callable
-        From the place, whose line it sets, and these lines to topics.
+        Parses these lines to topics; it sets the line of the `Place` that it gets first.
     has_fields : bool
-        Whether topics have other fields than the title.
+        Whether topics can have other fields than the title.
     """
 
     suffixes: tuple[str, ...]
@@ -532,4 +534,4 @@ TOPIC_FORMATS = (
     TopicFormat(("jsonl",), lambda lines: lines[0][1].lstrip().startswith("{"), _json_topics),
     TopicFormat(("tsv", "txt"), lambda _: True, _tsv_topics),
 )
-"""All formats of topics; a file is read by the first that matches."""
+"""All topic formats; the first one that matches reads the file."""

@@ -106,8 +106,11 @@ BAD_RUNS: dict[str, tuple[bytes, str]] = {
         b"1 0 a 1\n",
         "bad: these are judgments, not a run; accepted: judgments come first, then runs",
     ),
-    "nan": (b"1 Q0 a 1 nan t\n", "bad:1: the score is no finite number: 'nan'; accepted: such as -7.25"),
-    "infinite": (b"1 Q0 a 1 inf t\n", "bad:1: the score is no finite number: 'inf'; accepted: such as -7.25"),
+    "nan": (b"1 Q0 a 1 nan t\n", "bad:1: the score is not a finite number: 'nan'; accepted: such as -7.25"),
+    "infinite": (
+        b"1 Q0 a 1 inf t\n",
+        "bad:1: the score is not a finite number: 'inf'; accepted: such as -7.25",
+    ),
     "utf8": (
         b"1 Q0 \xff 1 2 t\n",
         "bad:1: invalid UTF-8 at byte 6 of the line: b'\\xff 1 2 t'; accepted: UTF-8 text",

@@ -35,9 +35,9 @@ def test_sealed_content_keeps_every_number() -> None:
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan"), 10**400, -(10**400)])
 def test_numbers_in_memory_are_bounded_too(number: Any) -> None:
-    with pytest.raises(InputError, match="the score is no finite number"):
+    with pytest.raises(InputError, match="the score is not a finite number"):
         lmtune.evaluate({"1": {"d": 1}}, {"r": {"1": {"d": number}}}, ["AP"])
-    with pytest.raises(InputError, match="the gain is no integer"):
+    with pytest.raises(InputError, match="the gain is not an integer"):
         lmtune.evaluate({"1": {"d": number}}, {"r": {"1": {"d": 1}}}, ["AP"])
 
 

@@ -12,10 +12,10 @@ BAD = {
     # content: (line, words of the message, words of lenient's count, lines kept)
     b"1 Q0 A 1 2 t\n1 Q0 B 2 1\n": (2, "5 columns", "wrong number of columns skipped", 1),
     b"1 Q0 A 1 2 t\n1 Q0 A 2 1 t\n": (2, "twice.*first in line 1", "repeated documents skipped", 1),
-    b"1 Q0 A 1 2 t\n1 Q0 B 2 nan t\n": (2, "no finite number: 'nan'", "bad scores skipped", 1),
+    b"1 Q0 A 1 2 t\n1 Q0 B 2 nan t\n": (2, "not a finite number: 'nan'", "bad scores skipped", 1),
     b"1 Q0 A 1 2 t\n1 Q0 B 2 -inf t\n": (2, "'-inf'", "bad scores skipped", 1),
     b"1 Q0 A 1 2 t\n1 Q0 B 2 high t\n": (2, "'high'", "bad scores skipped", 1),
-    b"1 Q0 A 1 2 t\n1 Q0 B two 1 t\n": (2, "rank is no integer: 'two'", "bad ranks kept", 2),
+    b"1 Q0 A 1 2 t\n1 Q0 B two 1 t\n": (2, "rank is not an integer: 'two'", "bad ranks kept", 2),
     b"1 Q0 A 1 2 t\n1 Q0 B 2 1 u\n": (2, "second run tag: 'u'", "second run tags kept", 2),
     b"1 Q0 A 1 2 t\n1 Q0 \xff 2 1 t\n": (2, "invalid UTF-8 at byte 6", "invalid UTF-8 skipped", 1),
     b"1 Q0 A 1 2 t\n1 Q0 B 2 1 t\r1 Q0 C 3 0 t\n": (2, "carriage return", "carriage returns skipped", 1),

@@ -176,7 +176,7 @@ def test_refuses_to_write(tmp_path: Path, rankings: list[Ranking], tag: str, wor
         (b"\n\n", None, "empty"),
         (b"1 Q0 A 1 2.0 x\n1 Q0 B 2 1.0\n", 2, "5 columns"),
         (b"1 Q0 A 1 2.0 two words\n", 1, "7 columns"),
-        (b"1 Q0 A 1 high x\n", 1, "no finite number: 'high'"),
+        (b"1 Q0 A 1 high x\n", 1, "not a finite number: 'high'"),
         (b"1 Q0 A 1 nan x\n", 1, "'nan'"),
         (b"1 Q0 A 1 -inf x\n", 1, "'-inf'"),
         (b"1 Q0 A 1 1_0 x\n", 1, "'1_0'"),

@@ -90,7 +90,7 @@ def test_whole_gains_are_taken_with_a_point(tmp_path: Path) -> None:
         (tmp_path / "q").write_text(text)
         assert read_qrels(tmp_path / "q") == {"1": {"a": 1, "b": 2, "c": -1}}
     (tmp_path / "q").write_text("1 0 a 1.5\n")
-    with pytest.raises(InputError, match=r"q:1: the gain is no integer: '1\.5'"):
+    with pytest.raises(InputError, match=r"q:1: the gain is not an integer: '1\.5'"):
         read_qrels(tmp_path / "q")
 
 
@@ -105,17 +105,17 @@ SWAPPED = "this is a run, not judgments; accepted: judgments come first, then ru
         (read_run, "q", "1 0 a 1\n", "these are judgments, not a run; accepted: judgments come first"),
         (read_run, "q.csv", "qid,docno,rel\n1,a,1\n", "these are judgments, not a run"),
         (read_run, "a.csv", "qid,score\n1,2\n", "no column docno.*docno or doc_id"),
-        (read_run, "a.csv", "qid,docno,score\n1,a,x\n", "a.csv:2: the score is no finite number: 'x'"),
-        (read_run, "a.csv", "qid,docno,score\n1,a,1_0\n", "no finite number: '1_0'"),
+        (read_run, "a.csv", "qid,docno,score\n1,a,x\n", "a.csv:2: the score is not a finite number: 'x'"),
+        (read_run, "a.csv", "qid,docno,score\n1,a,1_0\n", "not a finite number: '1_0'"),
         (read_run, "a.csv", "qid,qid,score\n1,a,1\n", "a.csv:1: repeated column name: 'qid'"),
         (read_run, "a.csv", "", "a.csv: the run is empty"),
-        (read_qrels, "q.csv", "qid,docno,rel\n1,a,1.5\n", "q.csv:2: the gain is no integer: 1.5"),
+        (read_qrels, "q.csv", "qid,docno,rel\n1,a,1.5\n", "q.csv:2: the gain is not an integer: 1.5"),
         (read_qrels, "q.csv", "qid,docno,rel\n", "q.csv: no judgments"),
         (read_qrels, "q.json", '{"1": {"a": 2.5}}', "integer: 2.5.*if this is a run: judgments come first"),
         (read_run, "a.json", '{"1": {"a": 1, "a": 2}}', "a.json: not JSON: 'a' comes twice"),
-        (read_run, "a.json", '{"1": {"\\ud800": 1}}', "a.json: a topic or docno is no text"),
+        (read_run, "a.json", '{"1": {"\\ud800": 1}}', "a.json: a topic or docno is not valid text"),
         (read_run, "a.json", "[1", "a.json: not JSON"),
-        (read_run, "a.json", "3", "a.json: no run: 'int'"),
+        (read_run, "a.json", "3", "a.json: cannot be read as run: 'int'"),
         (read_run, "../absent.json", None, "absent.json: cannot read: No such file"),
         (read_run, "../absent.parquet", None, "absent.parquet: (cannot read: No such file|Parquet needs)"),
         (read_run, "a.parquet", "1 Q0 a 1 2.5 x\n", "a.parquet: (not Parquet|Parquet needs)"),

@@ -187,7 +187,7 @@ def test_judgments_without_strata_are_refused(tmp_path: Path) -> None:
         Plan(measures=tuple(parse_measures(["AP", "xinfAP"])))
     for text, words in (
         ("1 0 d1 1\n", "1: 4 columns.*5 columns: topic, iteration, docno, stratum, gain"),
-        ("1 0 d1 a 1\n1 0 d2 a x\n", "2: the gain is no integer"),
+        ("1 0 d1 a 1\n1 0 d2 a x\n", "2: the gain is not an integer"),
         ("1 0 d1 a 1\n1 0 d1 b 1\n", "2: document judged twice for topic 1, first in line 1"),
         ("", "no judgments"),
     ):

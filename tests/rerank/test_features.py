@@ -226,7 +226,7 @@ def test_bad_runs() -> None:
     for empty in empties:
         with pytest.raises(InputError, match="the run is empty"):
             run_data(empty, index, topics)
-    with pytest.raises(InputError, match="no finite number: nan"):
+    with pytest.raises(InputError, match="not a finite number: nan"):
         run_data({"1": {docno: math.nan}}, index, topics)
     with pytest.raises(InputError, match="bad depth"):
         run_data({"1": {docno: 1.0}}, index, topics, depth=0)
