@@ -262,7 +262,9 @@ def _outlines(
     for topic, query in terms.items():
         count = counts.topics[topic]
         occurring = np.flatnonzero(count.occurs)
-        count = ColumnCounts(*(values[occurring] for values in count))
+        count = ColumnCounts(
+            count.occurs[occurring], count.cf[occurring], count.df[occurring], count.most[occurring]
+        )
         columns = [queries[topic][at] for at in occurring.tolist()]
         values = [
             formula.term_value(TermCounts(int(cf), int(df), counts.sizes[column.group]))

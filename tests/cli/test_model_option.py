@@ -77,7 +77,7 @@ REFUSED = {
     "search-weights": (
         "search c --model sdm --set ordered=0.9 --set unordered=0.3",
         "weights of windows are outside their domain: (0.9, 0.3)",
-        "together 1 at most",
+        "ordered + unordered <= 1",
     ),
     "search-sdm-lambda": ("search c --model sdm --set lambda_ordered=0.3", "--model sdm fixes it", "= 0"),
     "search-windows": (
