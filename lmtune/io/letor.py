@@ -1,4 +1,4 @@
-"""LETOR files, as SVMlight, RankLib and LightGBM write them, and arrays kept of large ones."""
+"""LETOR files, in the format of SVMlight, RankLib and LightGBM, with a cache for large files."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from lmtune.io.locks import StaleError, build_once
 from lmtune.progress import note
 
 _LETOR_FORMAT = "lmtune letor 5"
-"""Raised whenever the files' content changes its meaning."""
+"""The version of the cached arrays, increased when their format changes."""
 
-WORTH_KEEPING_BYTES = 1 << 24
-"""Of files from this size on, the arrays are kept beside them."""
+CACHED_BYTES = 1 << 24
+"""The arrays of files of at least this size are cached beside them."""
 
-FROM_ZERO = "features' ids count from 0: feature 0 is read as feature 1, and so on"
-"""A note."""
+FROM_ZERO = "feature ids count from 0: feature 0 is read as feature 1, and so on"
+"""The note for such files."""
 
-# All arrays are in one file; the other names are those of former versions.
+# All arrays are in one file; earlier versions wrote the other names.
 _FILE = "features.npy"
 _KIND = FolderKind(_FILE, (_FILE, "letor.json", "labels.npy", "starts.npy"))
 
 
 def _cache_folder(path: PathLike, cache: bool | PathLike, size: int) -> Path | None:
-    """Return where a file's arrays are kept, None for nowhere."""
+    """Return the folder for the cached arrays of a file; None if they are not cached."""
     if cache is False or not Path(path).is_file():
         return None
     if cache is not True:
         return Path(cache)
     folder = Path(os.path.realpath(path)).parent
-    large = size >= WORTH_KEEPING_BYTES
+    large = size >= CACHED_BYTES
     return folder / f".{Path(path).name}.letor" if large and os.access(folder, os.W_OK) else None
 
 
 def _load(folder: Path, key: str) -> Letor:
-    """Map the arrays that were kept under this key; raise StaleError where they are others or damaged."""
+    """Map the cached arrays of a key; raise `StaleError` if they are missing, damaged or of another key."""
     try:
-        # Damage may show in any way before the checksum is known.
+        # A damaged file can raise any exception before its checksum is read.
         features = np.load(folder / _FILE, mmap_mode="r", allow_pickle=False)
         with (folder / _FILE).open("rb") as stream:
             stream.seek(features.offset + features.nbytes)
@@ -62,7 +62,7 @@ def _load(folder: Path, key: str) -> Letor:
 
 
 def _build(folder: Path, key: str, path: Path, **read: Any) -> Letor:
-    """Read the file and keep its arrays in the folder."""
+    """Read a file, and store its arrays in the folder."""
     with atomic_directory(folder, _KIND) as made:
         data = read_rows(path, **read)
         names = np.frombuffer(json.dumps([data.queries, data.docnos or ()]).encode(), np.uint8)
@@ -98,32 +98,35 @@ def read_letor(
 ) -> Letor:
     """Read a LETOR file.
 
-    A row is ``LABEL qid:QUERY ID:VALUE ... # COMMENT``, separated by spaces or tabs. Ids count
-    from 1, or from 0 (scikit-learn's default), in any order; features that a row lacks are 0. A value
-    ``NULL`` (LETOR's NULL files) or 1.79769313486231e+308, the largest double (Istella's sets), is
-    missing: the feature's lowest value among the query's rows stands in, as in LETOR's MIN files, or 0
-    where it has none. Blank lines and lines of comment alone are passed over. A comment that begins with
-    ``docid = X`` (or ``docno``, ``doc_id``, in either case, also with a colon) names the row's document.
-    Decimals become the nearest float32.
+    A row is ``LABEL qid:QUERY ID:VALUE ... # COMMENT``, separated by spaces or tabs. Feature ids count from
+    1, or from 0 (scikit-learn's default), in any order. Features that are not in a row are 0. Decimals are
+    rounded to the nearest float32. Blank lines and comment lines are skipped.
+
+    The values ``NULL`` (LETOR's NULL files) and 1.79769313486231e+308, the largest double (Istella's sets),
+    mean a missing value. It is replaced by the lowest value of the feature in the query, as in LETOR's MIN
+    files, or by 0 if the query has none.
+
+    A comment that begins with ``docid = X`` names the document of the row. ``docno``, ``doc_id``, upper case
+    and a colon are accepted too.
 
     Parameters
     ----------
     path : path-like
         A UTF-8 file, plain or compressed. A byte order mark and CRLF line ends are accepted.
     cache : bool or path-like
-        Where to keep the arrays, which the next call maps instead of parsing the file: a folder,
-        made if missing; True, a folder beside the file, if the file is large (16 MiB) and its
-        folder can be written; False, nowhere. They are used as long as the file's size and time of
-        change agree.
+        Where to cache the arrays, which the next call maps instead of parsing the file. A path names the
+        folder, which is made if missing. True caches files of 16 MiB or more in a folder beside the file, if
+        that is writable. False does not cache. The cache is used while the size and modification time of the
+        file agree.
     width : int, optional
-        How many features there are at least, for files that lack the last ones.
+        Minimum number of features, for files without the last ones.
     repeated : {"error", "last"}
-        What to do where a row has a feature twice: refuse it, or take the last, as TF-Ranking
+        How to treat a feature that is repeated in a row: raise an error, or use the last value, as TF-Ranking
         does.
     docids : bool
-        Whether to read documents' names.
+        Whether to read the names of documents.
     zero_based : bool, optional
-        Whether ids count from 0. By default they do where the file has a feature 0, which is noted.
+        Whether feature ids count from 0. By default they do, with a note, if the file has a feature 0.
 
     Returns
     -------
@@ -132,13 +135,20 @@ def read_letor(
     Raises
     ------
     InputError
-        With file and line: at a label that is no number or below 0; a row without a query; an id
-        that is no number from 1 to 65,536, or repeated; a value that is no finite float32;
-        invalid UTF-8 in a query or docid; a query whose rows do not stand together; a docid that
-        comes twice in a query, or on some rows only. If there are no rows; as `open_bytes`.
+        With file and line:
+
+        - a label that is not a number or is below 0;
+        - a row without a query;
+        - a feature id that is not a number from 1 to 65,536, or is repeated in a row;
+        - a value that is not a finite float32;
+        - invalid UTF-8 in a query or docid;
+        - a query with rows that are not consecutive;
+        - a docid that is repeated in a query, or that only some rows have.
+
+        Without line: a file without rows, and as `open_bytes`.
     """
     if repeated not in ("error", "last"):
-        raise InputError("unknown way with repeats", value=repeated, accepted="error, last")
+        raise InputError("unknown value of repeated", value=repeated, accepted="error, last")
     if width is not None and not 0 <= width <= HIGHEST_ID:
         raise InputError("bad number of features", value=width, accepted=f"0 to {HIGHEST_ID}")
     read = partial(_read, path, cache, repeated=repeated, docids=docids)
@@ -153,7 +163,7 @@ def read_letor(
 
 
 def _read(path: PathLike, cache: bool | PathLike, **read: Any) -> Letor:
-    """Read a file, or the arrays that were kept of it."""
+    """Read a file, or its cached arrays."""
     try:
         size = Path(path).stat().st_size
     except OSError as error:
@@ -166,23 +176,23 @@ def _read(path: PathLike, cache: bool | PathLike, **read: Any) -> Letor:
 
 
 def write_letor(path: PathLike, data: Letor) -> None:
-    """Write a LETOR file, whole or not at all, that `read_letor` reads back to the last bit.
+    """Write a LETOR file atomically; `read_letor` returns exactly the same data.
 
-    Every feature is written, also where it is 0; documents' names become comments, ``#docid = X``.
-    RankLib takes queries of any name; scikit-learn and most others want whole numbers.
+    Every feature is written, including zeros. Names of documents are written as comments, ``#docid = X``.
+    RankLib accepts any query identifiers; scikit-learn and most other programs require integers.
 
     Parameters
     ----------
     path : path-like
-        The file, compressed by its suffix.
+        The file, compressed if its suffix names a compression.
     data : Letor
-        The rows, such as a `lmtune.rerank.data.RankingData`.
+        The rows, for example a `lmtune.rerank.data.RankingData`.
 
     Raises
     ------
     InputError
-        If a query or docno is empty or holds white space, a query holds ``#``, or a feature is
-        not finite; as `atomic_write`.
+        If a query or docno is empty or contains white space, a query contains ``#``, or a feature is not
+        finite; and as `atomic_write`.
     """
     for name in (*data.queries, *(data.docnos or ())):
         if name.split() != [name]:
@@ -197,7 +207,7 @@ def write_letor(path: PathLike, data: Letor) -> None:
             features = np.asarray(data.features[begin:end])
             if not np.isfinite(features).all():
                 raise InputError(f"a feature of query {query} is not finite", file=path)
-            # numpy gives the shortest decimals that are read as the same float32.
+            # numpy writes the shortest decimals that are read as the same float32.
             written = features.astype("U16").tolist()
             labels = [f"{label:.9g} qid:{query}" for label in data.labels[begin:end].tolist()]
             docnos = [""] * (end - begin)

@@ -1,4 +1,4 @@
-"""The rows of LETOR files: parsed block by block and put together."""
+"""Parsing of LETOR rows, block by block."""
 
 from __future__ import annotations
 
@@ -20,40 +20,41 @@ from lmtune.io.letor_kernels import parse_pairs
 from lmtune.progress import note
 
 HIGHEST_ID = 1 << 16
-"""The largest feature id: rows are kept dense."""
+"""The largest feature id; it is limited because rows are stored dense."""
 
 _BLOCK_BYTES = 1 << 20
 _ROW = re.compile(rb"[ \t]*([0-9+.eE-]+)[ \t]+qid:([^ \t]+)")
 _TOKEN = re.compile(rb"[^ \t]+")
 _DOCID = re.compile(rb"[ \t#]*doc_?(?:id|no)[ \t]*[=:][ \t]*([^ \t]+)", re.IGNORECASE)
 _ZERO = re.compile(rb"0+:.*", re.DOTALL)
-# Istella's sets have the largest double, 1.797693134862316e308, for a value that is missing.
+# Istella's sets mark missing values with the largest double, 1.797693134862316e308.
 _LARGEST_DOUBLE = re.compile(rb"[+-]?(1\.797693134862[0-9]*[eE]\+?308|1797693134862[0-9]{296}(\.[0-9]*)?)")
-# A float32 has 29 bits of a double's fraction less: halfway between two of them the last 28 are 0.
+# The fraction of a float32 has 29 bits fewer than that of a double. In doubles halfway between two float32
+# values the last 28 bits are 0.
 _LAST_BITS = (1 << 28) - 1
 _LINE = "a line such as 2 qid:10 1:0.5 3:-1e-3 #docid = D1"
 
 
 class ZeroIdError(InputError):
-    """A feature with the id 0 in a file whose ids were taken to count from 1."""
+    """A feature with id 0 in a file that is read with ids from 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Consecutive rows.
+    """Consecutive rows of a LETOR file.
 
     Attributes
     ----------
     labels : numpy.ndarray of float32, shape (rows,)
         Grades.
     lines : numpy.ndarray of int64, shape (rows,)
-        Each row's line in the file, from 1.
+        The line of each row in the file, from 1.
     queries : list of str
-        Each row's query.
+        The query of each row.
     docids : list of str or None
-        Each row's docid, None where its comment has none.
+        The docid of each row; None if its comment has none.
     rows, ids, values : numpy.ndarray of int64, int64 and float32, shape (features,)
-        Each feature's row in the block, its id, from 1, and its value; NaN is missing.
+        The row in the block, the id, from 1, and the value of each feature; NaN marks a missing value.
     """
 
     labels: Singles
@@ -65,7 +66,7 @@ class Block:
     values: Singles
 
     def dense(self) -> Singles:
-        """Return the features as (rows, largest id), 0 where a row has none."""
+        """Return the features as a matrix, shape (rows, largest id); features that are not in a row are 0."""
         out = np.zeros((self.labels.size, int(self.ids.max(initial=0))), np.float32)
         out[self.rows, self.ids - 1] = self.values
         return out
@@ -96,13 +97,16 @@ def read_blocks(
 
 
 def _parse(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once: bool) -> Block:
-    """Parse lines, the first of which has this number; ValueError where one is no row."""
+    """Parse lines to a block; `first` is the number of the first line.
+
+    Raises ValueError if a line is not a valid row.
+    """
     labels: list[bytes] = []
     numbers: list[int] = []
     queries: list[str] = []
     docids: list[str | None] = []
     features: list[bytes] = []
-    known, query = b"", ""
+    current, query = b"", ""
     with Place(path) as place:
         for place.line, line in enumerate(lines, first):
             head, _, comment = line.partition(b"#")
@@ -111,8 +115,8 @@ def _parse(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once
                 if head.strip(b" \t"):
                     raise ValueError(line)
                 continue
-            if row[2] != known:
-                known, query = row[2], decode_line(row[2])
+            if row[2] != current:
+                current, query = row[2], decode_line(row[2])
             docid = _DOCID.match(comment)
             docids.append(None if docid is None else decode_line(docid[1]))
             queries.append(query)
@@ -121,7 +125,7 @@ def _parse(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once
             features.append(head[row.end() :])
     rows, ids, values = parse_features(features, lowest, lowest + HIGHEST_ID - 1)
     if once and has_repeats(rows * (HIGHEST_ID + 1) + ids):
-        raise ValueError("a feature comes twice")
+        raise ValueError("a feature is repeated")
     grades = nearest_float32(labels)
     if not np.isfinite(grades).all() or any(text[:1] == b"-" and float(text) < 0 for text in labels):
         raise ValueError("a bad label")
@@ -129,10 +133,17 @@ def _parse(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once
 
 
 def parse_features(texts: Sequence[bytes], lowest: int, highest: int) -> tuple[Integers, Integers, Singles]:
-    """Parse rows of ``ID:VALUE``, whose ids are `lowest` to `highest`.
+    """Parse rows of ``ID:VALUE`` pairs with ids from `lowest` to `highest`.
 
-    Returns the rows, ids, from 1, and values of all features; NaN is missing. Raises ValueError where
-    a text is something else.
+    Returns
+    -------
+    rows, ids, values : numpy.ndarray, shape (features,)
+        The row, the id, counted from 1, and the value of each feature; NaN marks a missing value.
+
+    Raises
+    ------
+    ValueError
+        If a text has other content.
     """
     text = b"\n".join([*texts, b""])
     most = len(text) // 4 + 1
@@ -141,42 +152,42 @@ def parse_features(texts: Sequence[bytes], lowest: int, highest: int) -> tuple[I
     count, open_ = parse_pairs(np.frombuffer(text, np.uint8), lowest, highest, rows, ids, values, left)
     if count < 0:
         raise ValueError("no pairs")
-    places = left[:open_, 0].copy()
-    values[places] = _parse_values([text[begin:end] for _, begin, end in left[:open_].tolist()])
+    indices = left[:open_, 0].copy()
+    values[indices] = _parse_values([text[begin:end] for _, begin, end in left[:open_].tolist()])
     return rows[:count].copy(), ids[:count].copy(), values[:count].copy()
 
 
 def _parse_values(texts: Sequence[bytes]) -> Singles:
-    """Parse features' values, NaN where one is missing."""
+    """Parse values of features; NaN marks a missing value."""
     values = nearest_float32([b"1e999" if text == b"NULL" else text for text in texts])
-    for place in np.flatnonzero(np.isinf(values)).tolist():
-        if texts[place] != b"NULL" and _LARGEST_DOUBLE.fullmatch(texts[place]) is None:
-            raise ValueError("beyond float32's range")
-        values[place] = np.nan
+    for index in np.flatnonzero(np.isinf(values)).tolist():
+        if texts[index] != b"NULL" and _LARGEST_DOUBLE.fullmatch(texts[index]) is None:
+            raise ValueError("outside the range of float32")
+        values[index] = np.nan
     return values
 
 
 def nearest_float32(decimals: Sequence[bytes]) -> Singles:
-    """Return the float32 nearest to each decimal, ties to even; infinite beyond the largest.
+    """Round decimals to the nearest float32, ties to even; numbers outside its range become infinite.
 
-    Raises ValueError where a text is no decimal.
+    Raises ValueError if a text is not a decimal.
     """
     if b"".join(decimals).translate(None, b"0123456789+-.eE"):
-        raise ValueError("other characters, as of nan or 1_0, which float takes")
+        raise ValueError("characters of other notations, such as nan and 1_0, which float accepts")
     doubles = np.fromiter(map(float, decimals), np.float64, len(decimals))
     with np.errstate(over="ignore"):
         singles = doubles.astype(np.float32)
         halfway = (doubles.view(np.int64) & _LAST_BITS == 0) & (singles != doubles)
-        # The double may itself be rounded: which side of it the decimal is on decides.
-        for place in np.flatnonzero(halfway).tolist():
-            exact, double = Decimal(decimals[place].decode()), float(doubles[place])
+        # The double is rounded too: compare it with the exact decimal to decide the direction.
+        for index in np.flatnonzero(halfway).tolist():
+            exact, double = Decimal(decimals[index].decode()), float(doubles[index])
             if exact != double:
-                singles[place] = math.nextafter(double, math.inf if exact > double else -math.inf)
+                singles[index] = math.nextafter(double, math.inf if exact > double else -math.inf)
     return singles
 
 
 def has_repeats(keys: Integers) -> bool:
-    """Tell whether any number comes twice."""
+    """Return whether any number is repeated."""
     if (np.diff(keys) > 0).all():
         return False
     ordered = np.sort(keys)
@@ -184,7 +195,7 @@ def has_repeats(keys: Integers) -> bool:
 
 
 def _first_error(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once: bool) -> InputError:
-    """Return the error of the first of some lines that is no row."""
+    """Return the error of the first line that is not a valid row."""
     row = next(row for row, line in enumerate(lines) if not _is_row(line, lowest, once=once))
     line, number = lines[row], first + row
 
@@ -206,7 +217,7 @@ def _first_error(path: PathLike, lines: Sequence[bytes], first: int, lowest: int
             accepted = f"ID:VALUE with an ID from 1 to {HIGHEST_ID}, or from 0 in the whole file"
             kind = ZeroIdError if _ZERO.fullmatch(token) else InputError
             return error("bad feature", token, accepted, kind)
-        accepted = "a finite number within float32's range, such as 0.25 or -1e-3; NULL where it is missing"
+        accepted = "a finite number within the range of float32, such as 0.25 or -1e-3, or NULL if missing"
         return error("bad value of a feature", value, accepted)
     seen: dict[bytes, bytes] = {}
     token = next(t for t in rest[1:] if seen.setdefault(t.partition(b":")[0].lstrip(b"0"), t) is not t)
@@ -230,16 +241,16 @@ class Letor:
     Attributes
     ----------
     features : numpy.ndarray of float32, shape (rows, F)
-        Column f has the feature with id f + 1; 0 where a row lacks it. Perhaps a memory map, which
-        is then read-only.
+        Column f is the feature with id f + 1; features that are not in a row are 0. May be a read-only memory
+        map.
     labels : numpy.ndarray of float32, shape (rows,)
         Grades, 0 or more.
     starts : numpy.ndarray of int64, shape (queries + 1,)
-        Where each query's rows begin.
+        The first row of each query, and the number of rows.
     queries : tuple of str
-        Query identifiers, in the file's order.
+        Query identifiers, in the order of the file.
     docnos : tuple of str or None
-        The rows' docids; None where the file has none.
+        The docids of the rows; None if the file has none.
     """
 
     features: Singles
@@ -249,7 +260,7 @@ class Letor:
     docnos: tuple[str, ...] | None = None
 
     def widened(self, width: int) -> Self:
-        """Return the same with `width` features at least: those that come to it are 0."""
+        """Return the data with at least `width` features; added features are 0."""
         missing = width - self.features.shape[1]
         if missing <= 0:
             return self
@@ -257,7 +268,7 @@ class Letor:
 
 
 def read_rows(path: PathLike, *, repeated: str, docids: bool, zero_based: bool) -> Letor:
-    """Read a file; see `lmtune.io.letor.read_letor`."""
+    """Read a LETOR file without a cache; see `lmtune.io.letor.read_letor`."""
     features: list[Singles] = []
     labels: list[Singles] = []
     lines: list[Integers] = []
@@ -272,11 +283,11 @@ def read_rows(path: PathLike, *, repeated: str, docids: bool, zero_based: bool) 
                 continue
             if query in queries:
                 raise InputError(
-                    "a query's rows do not stand together",
+                    "the rows of a query are not consecutive",
                     file=path,
                     line=int(block.lines[row]),
                     value=query,
-                    accepted=f"rows sorted by query (it first came in line {queries[query]})",
+                    accepted=f"rows grouped by query (its first row is line {queries[query]})",
                 )
             queries[query] = int(block.lines[row])
             starts.append(rows + row)
@@ -290,14 +301,14 @@ def read_rows(path: PathLike, *, repeated: str, docids: bool, zero_based: bool) 
     if not rows:
         raise InputError("the file has no rows", file=path, accepted="LABEL qid:QUERY ID:VALUE ...")
     starts.append(rows)
-    named = _named(path, docnos, starts, np.concatenate(lines))
+    names = _checked_docids(path, docnos, starts, np.concatenate(lines))
     stacked = _stacked(features)
     _fill_missing(path, starts, stacked)
-    return Letor(stacked, np.concatenate(labels), np.array(starts, np.int64), tuple(queries), named)
+    return Letor(stacked, np.concatenate(labels), np.array(starts, np.int64), tuple(queries), names)
 
 
 def _stacked(blocks: list[Singles]) -> Singles:
-    """Return all rows, 0 where a block is narrower; each block goes when it is copied."""
+    """Stack blocks, padding narrower ones with 0; each block is removed from the list once it is copied."""
     out = np.zeros((sum(map(len, blocks)), max(block.shape[1] for block in blocks)), np.float32)
     end = len(out)
     while blocks:
@@ -308,7 +319,7 @@ def _stacked(blocks: list[Singles]) -> Singles:
 
 
 def _fill_missing(path: PathLike, starts: Sequence[int], features: Singles) -> None:
-    """Put, where a feature is NaN, its lowest value in the query, or 0 where it has none; say so."""
+    """Replace NaN by the lowest value of the feature in the query, or by 0 if there is none; print a note."""
     missing = 0
     for begin, end in itertools.pairwise(starts):
         rows = features[begin:end]
@@ -317,14 +328,14 @@ def _fill_missing(path: PathLike, starts: Sequence[int], features: Singles) -> N
             lowest = np.nan_to_num(np.fmin.reduce(rows, axis=0))
             np.copyto(rows, lowest, where=unknown)
     if missing:
-        how = "their feature's lowest in the query stands in, as in LETOR's MIN files"
+        how = "replaced by the lowest value of the feature in the query, as in LETOR's MIN files"
         note(f"{os.fspath(path)}: {missing:,} values are missing; {how}")
 
 
-def _named(
+def _checked_docids(
     path: PathLike, docids: Sequence[str | None], starts: Sequence[int], lines: Integers
 ) -> tuple[str, ...] | None:
-    """Return the docids, None where there are none; each must come once in its query."""
+    """Check that all rows or none have a docid, and that docids of a query are distinct; return them."""
     named = tuple(docid for docid in docids if docid is not None)
     if not named:
         return None
@@ -332,11 +343,11 @@ def _named(
         missing = docids[0] is None
         row = next(row for row, docid in enumerate(docids) if (docid is None) != missing)
         raise InputError(
-            "a docid, where the first row has none" if missing else "no docid, as the first row has",
+            "a docid, but the first row has none" if missing else "no docid, but the first row has one",
             file=path,
             line=int(lines[row]),
             value=docids[row],
-            accepted=f"one on each row or on none (the first row is line {int(lines[0])}), or docids=False",
+            accepted=f"docids in all rows or none (the first row is line {int(lines[0])}), or docids=False",
         )
     for begin, end in itertools.pairwise(starts):
         if len(set(named[begin:end])) == end - begin:
@@ -344,7 +355,7 @@ def _named(
         seen: dict[str, int] = {}
         row = next(row for row in range(begin, end) if seen.setdefault(named[row], row) != row)
         raise InputError(
-            "a docid comes twice in its query",
+            "a docid is repeated in its query",
             file=path,
             line=int(lines[row]),
             value=named[row],

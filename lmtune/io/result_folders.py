@@ -1,4 +1,4 @@
-"""Folders that keep results: files, and a record of how they were made with the checksum of each."""
+"""Results folders: files, and a record of how they were made, with the checksums of all files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RECORD = "made.json"
-"""The file that says how the results were made, and marks a folder as ours to replace."""
+"""The file that records how the results were made; lmtune replaces only folders that contain it."""
 
 
 def file_name(text: str) -> str:
-    """Make a file name of any text, keeping letters, digits and ``.@()=-_``."""
+    """Convert text to a file name: all characters but letters, digits and ``.@()=-_`` become ``_``."""
     return re.sub(r"[^\w.@()=-]+", "_", text)
 
 
@@ -34,25 +34,25 @@ def write_folder(
     record: Mapping[str, Any],
     write_more: Callable[[Path], object] | None = None,
 ) -> None:
-    """Write a folder, whole or not at all; equal content gives equal bytes.
+    """Write a results folder atomically; equal content gives equal bytes.
 
     Parameters
     ----------
     path : path-like
-        The folder; an older one of its kind is replaced.
+        The folder; an existing folder of the same kind is replaced.
     kind : FolderKind
-        Where it has records, `RECORD` lists the checksums of all files.
+        The kind of the folder. If it has records, `RECORD` lists the checksums of all files.
     files : mapping of str to str or bytes
         Contents by path in the folder.
     record : mapping
-        How they were made, as JSON holds it.
+        How the results were made; JSON must be able to represent it.
     write_more : callable, optional
-        Given the folder, writes further files into it.
+        Writes further files into the folder that it gets.
 
     Raises
     ------
     InputError
-        For a folder that holds something else.
+        If the path is a folder of another kind.
     """
     with atomic_directory(path, kind) as folder:
         for name, content in files.items():
@@ -70,14 +70,14 @@ def write_folder(
 
 @dataclass(frozen=True)
 class StoredFolder:
-    """A folder of results, of which nothing is read that its record does not list.
+    """A results folder; only files that its record lists are read.
 
     Attributes
     ----------
     path : pathlib.Path
         The folder.
     record : dict
-        How it was made, without ``files``.
+        How the results were made, without ``files``.
     files : dict of str to int
         The checksum of each file, by its path in the folder.
     """
@@ -90,23 +90,23 @@ class StoredFolder:
     def open(
         cls, path: PathLike, kinds: Mapping[str, Any], needed: Iterable[str], accepted: str
     ) -> StoredFolder:
-        """Read a folder's record.
+        """Read the record of a results folder.
 
         Parameters
         ----------
         path : path-like
             The folder.
         kinds : mapping of str to type
-            What the record holds, as for `lmtune.io.digests.require_types`.
+            The types of values in the record; see `lmtune.io.digests.require_types`.
         needed : iterable of str
-            Files that have to be there.
+            Files that must exist.
         accepted : str
-            What the folder should be, for messages.
+            A description of the expected folder, for messages.
 
         Raises
         ------
         InputError
-            Where it is no such folder, a file is missing, or the record is damaged.
+            If the path is not a results folder, a file is missing, or the record is damaged.
         """
         folder = Path(path)
         if not is_folder(folder):
@@ -128,26 +128,26 @@ class StoredFolder:
 
     @classmethod
     def of_kind(cls, path: PathLike, kind: FolderKind) -> StoredFolder:
-        """Return a folder with the files that its records list, without any where it has no records."""
+        """Return a folder with the files that its records list; it has no files if it has no records."""
         return cls(Path(path), {}, recorded_files(Path(path), kind))
 
     def json(self, name: str) -> Any:
-        """Read a file of JSON, which has to be there.
+        """Read a JSON file.
 
         Raises
         ------
         InputError
-            As `frame`.
+            If the file is missing, or its content differs from the record.
         """
         return json.loads(read_verified(self.path / name, self.files.get(name) or 0))
 
     def frame(self, name: str, texts: Collection[str] = ()) -> pd.DataFrame | None:
-        """Read a CSV file as `lmtune.io.csv_files.parse_frame` does; None where there is none.
+        """Read a CSV file as `lmtune.io.csv_files.parse_frame` does; return None if it is missing.
 
         Raises
         ------
         InputError
-            Where its content is not the one that the record lists.
+            If the content of the file differs from the record.
         """
         checksum, path = self.files.get(name), self.path / name
         if checksum is None or not path.is_file():

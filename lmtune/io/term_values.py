@@ -1,4 +1,4 @@
-"""Values of topics and of their words, as a user knows them: lines of topic, word and value."""
+"""Files with values of topics' words (topic, word, value) and with topic weights (topic, weight)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from lmtune.options import option
 
 
 def read_term_values(path: PathLike) -> dict[str, dict[str, float]]:
-    """Read values of topics' words.
+    """Read values of the words of topics.
 
     Parameters
     ----------
     path : path-like
-        A UTF-8 file, plain or compressed, of lines ``topic<TAB>word<TAB>value``; blank lines do no harm.
+        A UTF-8 file, plain or compressed, of lines ``topic<TAB>word<TAB>value``; blank lines are skipped.
 
     Returns
     -------
     dict of str to dict of str to float
-        By topic, then by word as it is written.
+        Values by topic and word, as written.
 
     Raises
     ------
     InputError
-        For a line without three columns, a value that is no finite number, a topic and word that come
-        again, or an empty file.
+        For a line without three columns, a value that is not a finite number, a repeated topic and word, or
+        an empty file.
     """
     accepted = "topic<TAB>word<TAB>value, the value a finite number, each topic and word once"
     values: dict[str, dict[str, float]] = {}
@@ -38,7 +38,7 @@ def read_term_values(path: PathLike) -> dict[str, dict[str, float]]:
                 continue
             topic, word, written = [*(part.strip() for part in line.split("\t")), "", "", ""][:3]
             if line.count("\t") != 2 or not topic or not word:
-                raise InputError("no three columns", value=line, accepted=accepted)
+                raise InputError("not three columns", value=line, accepted=accepted)
             value = _number(written)
             if not math.isfinite(value):
                 raise InputError("bad value of a word", value=written, accepted=accepted)
@@ -52,7 +52,7 @@ def read_term_values(path: PathLike) -> dict[str, dict[str, float]]:
 
 
 def _number(text: str) -> float:
-    """Read a number; NaN where it is none."""
+    """Parse a number; return NaN for other text."""
     try:
         return math.nan if "_" in text else float(text)
     except ValueError:
@@ -63,18 +63,23 @@ _ACCEPTED = "topic<TAB>weight, a number above 0, each topic once"
 
 
 def read_topic_weights(path: PathLike) -> dict[str, float]:
-    """Read topics' weights.
+    """Read topic weights.
 
     Parameters
     ----------
     path : path-like
-        A UTF-8 file, plain or compressed, of lines ``topic<TAB>weight``; blank lines do no harm.
+        A UTF-8 file, plain or compressed, of lines ``topic<TAB>weight``; blank lines are skipped.
+
+    Returns
+    -------
+    dict of str to float
+        Weight by topic.
 
     Raises
     ------
     InputError
-        For a line without two columns, a weight that is no finite number above 0, a topic that comes
-        again, or an empty file.
+        For a line without two columns, a weight that is not a finite number above 0, a repeated topic, or an
+        empty file.
     """
     weights: dict[str, float] = {}
     with Place(path) as place:
@@ -88,12 +93,12 @@ def read_topic_weights(path: PathLike) -> dict[str, float]:
                 raise InputError(problem, value=line, accepted=_ACCEPTED)
             weights[topic] = weight
     if not weights:
-        raise InputError("no weights of topics: the file is empty", file=path, accepted=_ACCEPTED)
+        raise InputError("no topic weights: the file is empty", file=path, accepted=_ACCEPTED)
     return weights
 
 
 def weights_of(topics: Sequence[str], weights: Mapping[str, float]) -> list[float]:
-    """Return topics' weights in their order, or raise InputError where one has none above 0."""
+    """Return the weights of topics in their order; raise `InputError` if a topic has no weight above 0."""
     for topic in topics:
         if not 0.0 < weights.get(topic, 0.0) < math.inf:
             raise InputError(f"topic {topic} has no weight", accepted="a number above 0 for each topic")
@@ -101,10 +106,10 @@ def weights_of(topics: Sequence[str], weights: Mapping[str, float]) -> list[floa
 
 
 def topic_weights_option() -> Any:
-    """Make the option of whatever fits to topics: a mapping of topic to weight, or None."""
+    """Make the option for topic weights: a mapping of topic to weight, or None."""
     return option(
         None,
-        "What topics count in fits: lines of topic, weight. Means count each alike.",
+        "Weights of topics in fits: lines of topic, weight. Reported means ignore them.",
         read=read_topic_weights,
         metavar="TSV",
     )

@@ -1,4 +1,4 @@
-"""Documents in TREC's framing: ``<DOC> <DOCNO>..</DOCNO> .. </DOC>``, news text and web pages."""
+"""Documents in TREC format (``<DOC> <DOCNO>..</DOCNO> .. </DOC>``): news (TRECTEXT), web pages (TRECWEB)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, AnyStr
 from lmtune.errors import InputError, PathLike
 
 TEXT_ELEMENTS = ("TEXT", "HEADLINE", "TITLE", "HL", "HEAD", "TTL", "DD", "DATE", "LP", "LEADPARA")
-"""The elements whose text is indexed, those that Anserini's TrecCollection takes."""
+"""The elements with indexed text, as in Anserini's TrecCollection."""
 
 _LONGEST_END = 1 << 10
-# Of bounded length, so that blocks of any size find the same ends.
+# The length is bounded, so that the result does not depend on the size of blocks.
 _END = re.compile(rb"</DOC\s{0,%d}>" % (_LONGEST_END - 6), re.IGNORECASE)
-# Only at the beginning of a line: a page's own text may mention the tag.
+# Only at the beginning of a line, because the text of a page can contain the tag.
 START = re.compile(rb"^[ \t]*<DOC(?:\s[^>]*)?>", re.IGNORECASE | re.MULTILINE)
 _DOCNO = re.compile(r"<DOCNO\s*>", re.IGNORECASE)
 _DOCNO_END = re.compile(r"</DOCNO\s*>", re.IGNORECASE)
@@ -29,26 +29,26 @@ ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{
 def parse_trec(
     blocks: Iterable[bytes], path: PathLike, field: str | None = None
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield (line, docno, text) of TREC documents; one with ``<DOCHDR>`` is a web page.
+    """Yield (line, docno, text) of TREC documents; documents with ``<DOCHDR>`` are web pages.
 
-    A news document's text is that of its `TEXT_ELEMENTS`, in their order, each once, markup
-    replaced by spaces and entities decoded. A web page's is what lmtune.io.trec_documents makes of
-    all that follows its header. A document that is no valid UTF-8 is read as Latin-1.
+    The text of a news document is that of its `TEXT_ELEMENTS`, in the order of the document; see `news_text`.
+    The text of a web page is that of the HTML after its header; see `page_text`. Documents that are not valid
+    UTF-8 are read as Latin-1.
 
     Parameters
     ----------
     blocks : iterable of bytes
-        The input in blocks of any size; lines are numbered from its beginning, from 1.
+        The input in blocks of any size; its first line has the number 1.
     path : path-like
-        What to call the file in messages.
+        Name of the file, for messages.
     field : str, optional
-        An element whose text to take instead; of a web page ``title``, ``body``, ``h1`` ...
+        Read only the text of this element; in web pages for example ``title``, ``body`` or ``h1``.
 
     Raises
     ------
     InputError
-        For text outside documents, an unclosed ``<DOC>`` or ``<DOCHDR>``, and a missing, empty or
-        spaced ``<DOCNO>``.
+        For text outside documents, an unclosed ``<DOC>`` or ``<DOCHDR>``, and a ``<DOCNO>`` that is missing,
+        empty or contains white space.
     """
     for line, record in _records(blocks, path):
         try:
@@ -71,15 +71,15 @@ def parse_trec(
 
 
 def news_text(source: str, elements: tuple[str, ...] = TEXT_ELEMENTS) -> str:
-    """Return the plain text of elements of a TREC document.
+    """Return the plain text of some elements of a TREC document, without markup.
 
-    An element that is never closed ends where the next of them begins.
+    An unclosed element ends where the next of these elements begins.
     """
     pieces = []
     position = 0
     unclosed = set()
-    stop = _past_tags(source)
-    element, closings = _tags(elements)
+    stop = _end_of_last_tag(source)
+    element, closings = _tag_patterns(elements)
     while (start := element.search(source, position, stop)) is not None:
         name = start[1].upper()
         closing = None if name in unclosed else closings[name].search(source, start.end())
@@ -94,35 +94,35 @@ def news_text(source: str, elements: tuple[str, ...] = TEXT_ELEMENTS) -> str:
 
 
 def element_names(head: bytes) -> list[str]:
-    """Return the elements of the first of some TREC documents, in lower case."""
+    """Return the names of the elements of the first TREC document, in lower case."""
     closed = re.findall(r"</([a-z][a-z0-9_]*)\s*>", head.decode("latin-1").lower().partition("</doc>")[0])
     return [name for name in dict.fromkeys(closed) if name not in ("docno", "dochdr")]
 
 
 @lru_cache
-def _tags(names: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, re.Pattern[str]]]:
-    """Return patterns of the opening tag of any of these elements, and of the closing one of each."""
+def _tag_patterns(names: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, re.Pattern[str]]]:
+    """Return a pattern of the opening tags of the elements, and a pattern of the closing tag of each."""
     opening = re.compile(rf"<({'|'.join(names)})(?:\s[^>]*)?>", re.IGNORECASE)
     return opening, {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in names}
 
 
-def _past_tags(source: AnyStr) -> int:
-    """Return where no tag can end any more.
+def _end_of_last_tag(source: AnyStr) -> int:
+    """Return the position after the last ``>``.
 
-    Only up to there are tags searched: each that begins ends too, and none is scanned twice.
+    Tags are searched only up to there. Then every opening bracket has a closing one, and the time is linear.
     """
     return source.rfind(b">" if isinstance(source, bytes) else ">") + 1
 
 
 def without_markup(markup: str) -> str:
     """Return text with tags replaced by spaces, and entities decoded."""
-    stop = _past_tags(markup)
+    stop = _end_of_last_tag(markup)
     text = _MARKUP.sub(" ", markup[:stop]) + markup[stop:] if "<" in markup else markup
     return decode_entities(text).strip()
 
 
 def decode_entities(text: str) -> str:
-    """Return text with HTML's entities, such as ``&amp;``, decoded."""
+    """Return text with decoded HTML entities, such as ``&amp;``."""
     return ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
 
 
@@ -146,7 +146,7 @@ def _docno(path: PathLike, line: int, source: str) -> tuple[str, str]:
 
 
 def _records(blocks: Iterable[bytes], path: PathLike) -> Iterator[tuple[int, bytes]]:
-    """Yield each document's first line and what stands between its ``<DOC>`` and ``</DOC>``."""
+    """Yield the first line number of each document, and the bytes between ``<DOC>`` and ``</DOC>``."""
     line = 1
     parts: list[bytes] = []
     last = b""
@@ -160,24 +160,24 @@ def _records(blocks: Iterable[bytes], path: PathLike) -> Iterator[tuple[int, byt
         position = 0
         while (end := _END.search(buffer, max(position, searched))) is not None:
             record = buffer[position : end.start()]
-            yield _opened(path, line, record)
+            yield _content(path, line, record)
             line += record.count(b"\n") + end[0].count(b"\n")
             position = end.end()
         last = buffer[position:]
         parts = [last]
     buffer = b"".join(parts)
-    if START.search(buffer, 0, _past_tags(buffer)) is not None:
-        start, _ = _opened(path, line, buffer)
+    if START.search(buffer, 0, _end_of_last_tag(buffer)) is not None:
+        start, _ = _content(path, line, buffer)
         raise _unclosed(path, start)
     if buffer.strip():
         raise _outside(path, line, buffer)
 
 
-def _opened(path: PathLike, line: int, record: bytes) -> tuple[int, bytes]:
-    stop = _past_tags(record)
+def _content(path: PathLike, line: int, record: bytes) -> tuple[int, bytes]:
+    stop = _end_of_last_tag(record)
     start = START.search(record, 0, stop)
     if start is None:
-        # Documents may share a line.
+        # Several documents can be in one line.
         start = re.compile(rb"\s*<DOC(?:\s[^>]*)?>", re.IGNORECASE).match(record)
     if start is None or record[: start.start()].strip():
         raise _outside(path, line, record)
@@ -203,19 +203,19 @@ def _outside(path: PathLike, line: int, text: bytes) -> InputError:
 
 
 _HIDDEN = frozenset({"script", "style"})
-# HTML's phrasing elements: they do not break a word. All others do.
+# The phrasing elements of HTML, which do not separate words. All other elements do.
 _INLINE_NAMES = (
     "a abbr acronym b bdi bdo big blink cite code data del dfn em font i ins kbd mark nobr q "
     "s samp small span strike strong sub sup tt u var wbr"
 )
 _INLINE = frozenset(_INLINE_NAMES.split())
 _PIECE_BYTES = 1 << 14
-# libxml2 looks a closing tag up among all open ones, so that many of both would take quadratic time.
+# libxml2 searches all open elements for each closing tag, which takes quadratic time without a limit.
 _DEEPEST = 1 << 10
 
 
 class _Words:
-    """A target for lxml's parser that keeps the visible text, of an element alone where one is named."""
+    """A target of lxml's parser that collects the visible text, of the whole page or of one element."""
 
     def __init__(self, element: str | None) -> None:
         self._element = element
@@ -226,7 +226,7 @@ class _Words:
 
     @property
     def too_deep(self) -> bool:
-        """Whether a new parser had better go on: more elements are open than any page means."""
+        """Whether so many elements are open that a new parser should continue."""
         return self._depth > _DEEPEST and not self._hidden
 
     def start(self, tag: str, attributes: Any) -> None:  # noqa: ARG002 - lxml's interface
@@ -256,13 +256,13 @@ class _Words:
 
 
 def page_text(page: str, element: str | None = None) -> str:
-    """Return an HTML page's text, its title included, without scripts, styles and comments.
+    """Return the text of an HTML page, including its title, without scripts, styles and comments.
 
-    Block elements, line breaks, cells and images separate words; inline ones such as ``<b>`` do
-    not. White space is collapsed. Malformed HTML is read as browsers would. Where an element is
-    named (``title``, ``body``), the text inside it alone.
+    Block elements, line breaks, cells and images separate words; inline elements such as ``<b>`` do not.
+    White space is collapsed. Malformed HTML is read as browsers do. With `element` (for example ``title`` or
+    ``body``), only the text inside such elements is returned.
     """
-    # Not an import statement: lxml brings no types.
+    # Not an import statement, because lxml has no type hints.
     etree: Any = importlib.import_module("lxml.etree")
     if not page.strip():
         return ""
@@ -273,14 +273,14 @@ def page_text(page: str, element: str | None = None) -> str:
             parser.close()
             parser = None
         if parser is None:
-            # The page's own claims about its encoding are moot: it is decoded already.
+            # The page is already decoded, so its declared encoding is ignored.
             parser = etree.HTMLParser(target=words, encoding="utf-8", huge_tree=True)
         parser.feed(piece)
     return str(parser.close())
 
 
 def _pieces(page: bytes) -> Iterator[bytes]:
-    """Cut a page where tags begin."""
+    """Split a page into pieces that begin with tags."""
     begin = 0
     while begin < len(page):
         end = page.find(b"<", begin + _PIECE_BYTES)

@@ -156,7 +156,7 @@ def test_what_has_no_proof_of_weighted_topics_says_so() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no weights of topics: the file is empty"),
+        ("", "no topic weights: the file is empty"),
         ("1\t1\n2\n", "tsv:2: bad weight of a topic: '2'"),
         ("1\t0\n", "tsv:1: bad weight of a topic"),
         ("1\t-1\n", "bad weight"),

@@ -201,10 +201,10 @@ LINE = "1 qid:1 1:0.5\n"
         ("1 qid:1 1:0x10\n", 1, "bad value of a feature: '0x10'"),
         (LINE + "1 qid:1 1:1e39\n", 2, "bad value of a feature: '1e39'"),
         ("1 qid:1 7:1 2:1 7:1\n", 1, "feature repeated in a row: '7:1'"),
-        (LINE + "1 qid:2\n1 qid:1\n", 3, r"do not stand together: '1'.*first came in line 1"),
-        ("1 qid:1 #docid = a\n1 qid:1\n", 2, "no docid, as the first row has"),
-        ("1 qid:1\n1 qid:1 #docid = a\n", 2, "a docid, where the first row has none: 'a'"),
-        ("1 qid:1 #docid = a\n\n1 qid:1 #docid = a\n", 3, r"comes twice.*'a'.*line 1"),
+        (LINE + "1 qid:2\n1 qid:1\n", 3, r"are not consecutive: '1'.*first row is line 1"),
+        ("1 qid:1 #docid = a\n1 qid:1\n", 2, "no docid, but the first row has one"),
+        ("1 qid:1\n1 qid:1 #docid = a\n", 2, "a docid, but the first row has none: 'a'"),
+        ("1 qid:1 #docid = a\n\n1 qid:1 #docid = a\n", 3, r"is repeated.*'a'.*line 1"),
         (b"1 qid:1\n1 qid:\xff 1:2\n", 2, "invalid UTF-8"),
         (b"1 qid:1 #docid = \xff\n", 1, "invalid UTF-8"),
         (b"1 qid:1 1:\x00\n", 1, "bad value"),
@@ -236,7 +236,7 @@ def test_files_that_hold_nothing(tmp_path: Path) -> None:
             read_letor(written(tmp_path, text))
     with pytest.raises(InputError, match="cannot read"):
         read_letor(tmp_path / "none.txt")
-    with pytest.raises(InputError, match="unknown way with repeats"):
+    with pytest.raises(InputError, match="unknown value of repeated"):
         read_letor(tmp_path / "none.txt", repeated="first")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="bad number of features"):
         read_letor(tmp_path / "none.txt", width=-1)
@@ -325,7 +325,7 @@ class TestColumnarForm:
         path = written(tmp_path, made_text(3))
         read_letor(path)
         assert [entry.name for entry in tmp_path.iterdir()] == ["train.txt"]
-        monkeypatch.setattr(letor, "WORTH_KEEPING_BYTES", 10)
+        monkeypatch.setattr(letor, "CACHED_BYTES", 10)
         read_letor(path)
         assert (tmp_path / ".train.txt.letor").is_dir()
         assert isinstance(read_letor(path).features, np.memmap)
@@ -407,7 +407,7 @@ def test_ids_from_0_are_read_one_higher(tmp_path: Path, caplog: pytest.LogCaptur
     dump_svmlight_file(features, [label for label, *_ in rows], str(path), query_id=[q for _, q, _ in rows])
     with caplog.at_level("INFO", logger="lmtune"):
         assert read_letor(path).features.tolist() == features.tolist()
-    assert "zero.txt: features' ids count from 0" in caplog.text
+    assert "zero.txt: feature ids count from 0" in caplog.text
     assert read_letor(path, cache=tmp_path / "cache").features.tolist() == features.tolist()
     assert read_letor(path, zero_based=True).features.tolist() == features.tolist()
     with pytest.raises(InputError, match=r"bad feature: '0:0\.5'"):

@@ -173,4 +173,4 @@ def test_ids_count_from_0_in_all_files_if_they_do_in_one(
     assert split.train.features.tolist() == [[0, 3, 0]]
     assert split.validation.features.tolist() == [[2, 3, 0]]
     assert split.test.features.tolist() == [[0, 0, 5]]
-    assert caplog.text.count("features' ids count from 0") == 1
+    assert caplog.text.count("feature ids count from 0") == 1
