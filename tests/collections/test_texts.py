@@ -72,7 +72,7 @@ def test_what_is_missing_is_named() -> None:
     with pytest.raises(InputError, match=r"c has no such document: 'z'"):
         texts.of(["a", "z", "y"])
     with pytest.raises(
-        InputError, match=r"no document of c has this field.*'titel'; accepted: title, contents"
+        InputError, match=r"no document of c has text in this field.*'titel'; accepted: title, contents"
     ):
         opened(Collection("c"), "{contents} {titel}")
     with pytest.raises(InputError, match=r"no such field: 'titel'; accepted: name, summary, body"):
