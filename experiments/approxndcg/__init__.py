@@ -1,1 +1,1 @@
-"""ApproxNDCG (Bruch et al. 2019): its table, its alpha, its networks."""
+"""ApproxNDCG (Bruch et al. 2019): comparison of losses, alpha, depth of networks."""

@@ -1,4 +1,4 @@
-"""ApproxNDCG's alpha, how steep its sigmoids are (Bruch et al. 2019, section 3.3, figure 2)."""
+"""ApproxNDCG by alpha, the steepness of its sigmoids (Bruch et al. 2019, section 3.3, figure 2)."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def experiment(
     alphas : tuple of float
         the values to train at
     alike : tuple of float
-        those of which the paper finds none better, compared with each other
+        values that do not differ in the paper; they are compared with each other
     reference : float
-        the one that the others are compared with
+        the value that the others are compared with
     network : str
         the scorer: one hidden layer, batch norm before and after
     learning_rate : float
         Adam's rate
     trials : int
-        trials a value, with seeds that follow each other
+        trials for each value, with consecutive seeds
     epochs : int
         passes over the training queries
     batch_size : int
-        queries a step
+        queries in a step
     seed : int
         seed of artificial data and of the first trial
     """

@@ -30,21 +30,21 @@ def experiment(
     networks : tuple of str
         scorers from the shallowest to the deepest
     alpha : float
-        ApproxNDCG's
-    learning_rate : float
+        ApproxNDCG's steepness
+        learning_rate : float
         Adam's rate
     trials : int
-        trials a value, with seeds that follow each other
+        trials for each network, with consecutive seeds
     epochs : int
         passes over the training queries
     batch_size : int
-        queries a step
+        queries in a step
     seed : int
         seed of artificial data and of the first trial
     """
     cases = {network.upper(): {"network": network} for network in networks}
     first, *rest = names = list(cases)
-    # But for the first two neighbours, which are a pair already.
+    # The first two are compared already.
     pairs = [(name, first) for name in rest] + [(later, before) for before, later in pairwise(names[1:])]
     settings = {"loss": loss_text("approxndcg", alpha=alpha), "learning_rate": learning_rate}
     settings |= {"epochs": epochs, "batch_size": batch_size, "measure": "ndcg@5"}

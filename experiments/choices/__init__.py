@@ -1,1 +1,1 @@
-"""Stemmer, stopwords, model and variant, chosen like parameters."""
+"""Categorical parameters: stemmer, stopwords, model and variant of BM25."""

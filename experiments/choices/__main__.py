@@ -1,10 +1,10 @@
-"""Choose stemmer, stopwords, model and parameters: lmtune's full search, its race, Optuna's samplers.
+"""Choose stemmer, stopwords, model and parameters by full search, successive halving and Optuna's samplers.
 
     python -m experiments.choices cranfield cacm --seeds 10
 
-Every sampler has the same number of documents to score on the training topics, half of all: what a small
-grid and a climb of every case take. The race halves the cases first and searches two so. Beside each stands
-what is proven for the union of all cases.
+Half of the topics are training topics. Every sampler may score as many documents as the full search, which
+uses a small grid and a climb for each case. The race halves the cases first and searches the last two. Each
+row also has the certified bound over all cases.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHOICES = ("stemmer=porter,none", "stopwords=lucene,none", "model=two-stage,bm25
 
 
 class Searched(NamedTuple):
-    """What a search found on training topics, what it has on the others, and what it took."""
+    """Result of a search: best setting on training topics, its mean on the other topics, and cost."""
 
     train: float
     test: float
@@ -45,7 +45,7 @@ class Searched(NamedTuple):
 
 
 class Bench:
-    """The cases of a collection, and half of its topics to train on."""
+    """The cases of a collection, and half of its topics for training."""
 
     def __init__(self, name: str, tolerance: float) -> None:
         choices = [Choice.parse(text) for text in CHOICES]
@@ -59,11 +59,11 @@ class Bench:
         self.tolerance = tolerance
 
     def space(self, case: int) -> ParameterSpace:
-        """Return a case's parameters."""
+        """Return the parameter space of a case."""
         return self.cases[case].plan.space
 
     def documents(self, case: int) -> int:
-        """Return how many documents a setting of a case takes to score on the training topics."""
+        """Return the number of documents that a setting of a case scores on the training topics."""
         pool = self.pools[case]
         return sum(len(pool.candidates.length[pool.candidates.rows(t)]) for t in pool.positions(self.train))
 
@@ -74,7 +74,7 @@ class Bench:
         return float(measure_settings(pool, setting, [AP], topics=places)[:, 0, 0].mean())
 
     def ours(self, cases: Iterable[int]) -> Searched:
-        """Search cases by a small grid and a climb of each."""
+        """Search each case by a small grid and a climb."""
         begin, found, scored, settings = time.perf_counter(), [], 0, 0
         for case in cases:
             pool = self.pools[case]
@@ -90,7 +90,7 @@ class Bench:
         return Searched(value, self.mean(case, setting, self.test), seconds, settings, scored)
 
     def raced(self) -> Searched:
-        """Search those that successive halving leaves."""
+        """Search the cases that remain after successive halving."""
         begin, settings, scored = time.perf_counter(), 0, 0
 
         def look_at(case: int, count: int) -> dict[Measure, NDArray[np.float64]]:
@@ -107,7 +107,7 @@ class Bench:
         )
 
     def optuna(self, sampler: optuna.samplers.BaseSampler, budget: int, most: int) -> Searched:
-        """Let a sampler choose until it has scored as many documents, or tried as many settings."""
+        """Run a sampler until it has scored `budget` documents or tried `most` settings."""
         study = optuna.create_study(direction="maximize", sampler=sampler)
         begin, costs, tried = time.perf_counter(), [self.documents(n) for n in range(len(self.cases))], 0
         left = budget
@@ -121,7 +121,7 @@ class Bench:
         return Searched(study.best_value, self.mean(*best, self.test), seconds, tried, budget - left)
 
     def suggested(self, trial: BaseTrial) -> tuple[int, dict[str, float]]:
-        """Let a trial name a case and a setting."""
+        """Return the case and setting that a trial suggests."""
         chosen = tuple(
             trial.suggest_categorical(name, text.split(","))
             for name, text in (choice.split("=") for choice in CHOICES)
@@ -131,7 +131,7 @@ class Bench:
         return case, {p.name: trial.suggest_float(p.name, p.low, p.high, log=p.low > 0.0) for p in free}
 
     def proven(self, start: float) -> tuple[float, float]:
-        """Return the best value known of any case on training topics, and what none exceeds."""
+        """Return the best value found over all cases on training topics, and the proven upper bound."""
         best, bounds = start, []
         for case, pool in enumerate(self.pools):
             space = self.space(case)
@@ -148,7 +148,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--tolerance", type=float, default=1e-3)
     parser.add_argument(
-        "--gp", type=int, default=150, help="settings at most of the Gaussian process, 0: none"
+        "--gp", type=int, default=150, help="maximum number of settings of the Gaussian process; 0: skip it"
     )
     options = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -1,8 +1,8 @@
-"""Snowball's stemmers as lmtune has them against Lucene's: how many frequent words have another stem.
+"""Compare lmtune's Snowball stemmers with Lucene's: the number of frequent words with different stems.
 
     python -m experiments.choices.stemmers
 
-Needs Java and the package wordfreq, whose lists it takes; counts, no speed.
+Needs Java and the package wordfreq, for its word lists. Prints counts, no times.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def experiment(*, words: int = 30_000) -> Results:
     Parameters
     ----------
     words : int
-        the most frequent words of each language
+        number of frequent words of each language
     """
     jnius, rows = java.start(), []
     for name, language in SNOWBALL.items():

@@ -1,10 +1,13 @@
-"""Does it matter which BM25 is meant? Each variant at its own best setting, on all topics.
+"""Compare the variants of BM25, each at its own best setting, on all topics.
 
     python -m experiments.choices.variants ../shared/data/cranfield ../shared/data/cacm ... --measure AP
 
-A row is a collection and a variant: the highest mean, by how much it may fall short of the best of all
-settings (proven; nothing where no proof is known), the setting, the difference from Lucene's with a paired
-t-test, corrected by Holm over all rows, and that where both have the usual k1 = 1.2, b = .75.
+There is a row for each collection and variant:
+
+- the highest mean, and the proven distance to the best possible mean (blank without a proof)
+- the setting
+- the difference from Lucene's variant, with a paired t-test and Holm's correction over all rows
+- the same difference with k1 = 1.2, b = 0.75 for both
 """
 
 from __future__ import annotations
@@ -39,13 +42,13 @@ def experiment(
     Parameters
     ----------
     collections : tuple of str
-        collections, as lmtune.load takes them
+        collections: names or paths for lmtune.load
     measure : str
         the measure
     tolerance : float
-        of the certificates
+        tolerance of the certificates
     grid : tuple of int
-        points along each parameter, where no proof is known
+        grid points along each parameter, for variants without a proof
     """
     common = {"measure": measure, "tolerance": tolerance, "grid": grid}
     rows = each(compare, [{**common, "collection": name} for name in collections])
@@ -59,11 +62,11 @@ def experiment(
 def compare(
     *, collection: str, measure: str, tolerance: float, grid: tuple[int, ...]
 ) -> list[dict[str, Any]]:
-    """Return a row a variant, with p-values as they are."""
+    """Return a row for each variant, with uncorrected p-values."""
     data, judged_by, rows = load(collection), parse_measure(measure), []
     assert data.documents is not None
     index = index_for(data.documents)
-    reference: list[Any] = []  # Lucene's, the first
+    reference: list[Any] = []  # the first is Lucene's
     for variant in VARIANTS:
         pool = CandidatePool.build(index, data.topics, data.qrels, model=BM25_PREFIX + variant)
         setting, gap = fitted(pool, judged_by, tolerance, grid)
@@ -80,7 +83,7 @@ def compare(
 def fitted(
     pool: CandidatePool, measure: Measure, tolerance: float, grid: tuple[int, ...]
 ) -> tuple[dict[str, float], float]:
-    """Return the best setting, and by how much at most it falls short of the best of all, where known."""
+    """Return the best setting, and a proven bound of its distance to the best mean if there is one."""
     try:
         proof = CertifiedOptimum(measure, tolerance=tolerance).fit(pool)
         return dict(proof.best_params_), proof.bound_ - proof.best_value_

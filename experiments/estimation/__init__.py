@@ -1,1 +1,1 @@
-"""What fitted settings lose on other topics, and how many topics tell two settings apart."""
+"""Losses of tuned settings on other topics, and numbers of topics that tests need."""

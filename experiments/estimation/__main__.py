@@ -1,8 +1,8 @@
-"""What a setting fitted on some topics loses on others: by the search, and because these are few.
+"""Optimisation error and estimation error of settings that are fitted on few topics.
 
-A certificate says how far from the best of its training topics a setting is; the rest of its loss is because
-these are few. Settings that are chosen in other ways than by the highest mean are array arithmetic on one
-table, the measure of all topics at all settings of a grid. The protocol is PROTOCOL.md.
+A certificate bounds the distance of a setting to the best one on its training topics. The remaining loss is
+estimation error. Methods that do not choose the highest mean use one array: the measure of all topics at all
+settings of a grid. The protocol is PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lmtune.tuning.surrogate import ALPHAS
 
 QUICK = {"models": ("bm25",), "sizes": (5, 10), "draws": 4, "grid": (8, 8), "topics": 60}
 TOGETHER, FEWEST = 5, 20
-"""Training sets of a piece of work; test topics at least."""
+"""Training sets in a task, and the minimum number of test topics."""
 CONFIDENCE = 0.9
 KEYS = ["collection", "model", "size", "set"]
 CELL = ["model", "size", "method"]
@@ -41,20 +41,20 @@ REFERENCES = ("below", "above")
 
 @dataclass(frozen=True)
 class Fitting:
-    """How settings are fitted, and on which topics.
+    """Options of the fits and the topics.
 
     Attributes
     ----------
     measure : str
         AP, P@k, nDCG@k
     draws : int
-        training sets of each size: disjoint, then drawn anew
+        training sets of each size: disjoint while topics last, then drawn again
     tolerance : float
-        of the certificate; 0 for none, the best known stands for it
+        tolerance of the certificate; 0: no certificate, the best setting found replaces it
     grid : tuple of int
-        points along the parameters
+        grid points along the parameters
     topics : int
-        how many topics, drawn by the seed; 0 for all
+        number of topics, sampled with the seed; 0 for all
     seed : int
         seed of topics, training sets and the methods' starts
     """
@@ -78,27 +78,27 @@ def experiment(
     sizes: tuple[int, ...] = (5, 10, 25, 50, 100, 200),
     margin: float = 0.005,
 ) -> Results:
-    """Fit by several methods on many training sets, and cut each loss in two.
+    """Fit by several methods on many training sets, and split each loss into the two errors.
 
     Parameters
     ----------
     fitting : Fitting
         the options of a fit
     datasets : tuple of str
-        collections, as lmtune.load takes them
+        collections: names or paths for lmtune.load
     models : tuple of str
         bm25, two-stage
     sizes : tuple of int
-        training topics, where 20 others are left
+        numbers of training topics; 20 test topics must be left
     margin : float
-        differences below it do not matter
+        equivalence margin
 
     Returns
     -------
     dict
-        ``answer``, means over collections; ``cells``, each collection's; ``fits``, by training set. In
-        ``cells``, ``low`` and ``high`` are the ends of the 90% interval of ``part``, or of the estimation
-        gap in the rows ``below`` and ``above``, with topics and training sets as drawn at random.
+        ``answer`` has means over collections, ``cells`` those of each collection, and ``fits`` a row for
+        each training set. In ``cells``, ``low`` and ``high`` are the ends of the 90% interval of ``part``, or
+        of the estimation gap in the rows ``below`` and ``above``. Topics and sets are treated as random.
     """
     calls = [
         {"fitting": fitting, "dataset": dataset, "model": model, "size": size, "first": first}
@@ -134,7 +134,7 @@ def experiment(
 
 
 def draw_gaps(answer: pd.DataFrame) -> Any:
-    """Draw what few topics lose, at most and at least, and what Direct's search loses, by their number."""
+    """Plot the two estimates of the estimation error and Direct's optimisation error by number of topics."""
     names = {"above": "few topics, at most", "below": "few topics, at least", "optimisation": "the search"}
     direct = answer[answer["method"] == DIRECT].rename(columns=names)
     long = direct.melt(CELL, [*names.values()], "gap", "lost on average")
@@ -142,13 +142,14 @@ def draw_gaps(answer: pd.DataFrame) -> Any:
 
 
 def examine(*, fitting: Fitting, dataset: str, model: str, size: int, first: int) -> dict[str, Any]:
-    """Fit by every method on a few training sets, and cut the losses.
+    """Fit by every method on a few training sets, and split the losses.
 
     Returns
     -------
     dict
-        Rows of tables: ``fits``, a row a set and method; ``sums``, by method the sums over the sets of
-        each test topic's loss to the optimum, of references the gain, and how many sets, ``counts``.
+        Rows of tables: ``fits`` has a row for each set and method. ``sums`` has, by method, the sums over
+        the sets of each test topic's loss relative to the optimum (for references the gain), and the number
+        of sets, ``counts``.
     """
     methods, table = _prepared(dataset, model, fitting)
     every = methods.pool.topics
@@ -162,7 +163,7 @@ def examine(*, fitting: Fitting, dataset: str, model: str, size: int, first: int
         settings, by_topic, bound = _fitted(methods, table, subset, rng, fitting)
         parts = decompose(by_topic, train, test)
         best = [*by_topic.values(), table.values[:, table.values[test].mean(axis=0).argmax()]]
-        above = max(best, key=lambda own: float(own[test].mean()))[test]
+        above = max(best, key=lambda topics: float(topics[test].mean()))[test]
         references = {"below": crossed_halves(table.values, test, rng), "above": above}
         held_out = parts[OPTIMUM]["test"]
         common = {name: float(own.mean()) - held_out for name, own in references.items()}
@@ -188,7 +189,7 @@ def examine(*, fitting: Fitting, dataset: str, model: str, size: int, first: int
 def _fitted(
     methods: Methods, grid: Grid, subset: Sequence[str], rng: np.random.Generator, fitting: Fitting
 ) -> tuple[dict[str, Vector], dict[str, Vector], float]:
-    """Return settings and topics' values by method, and a bound of the mean on the training topics."""
+    """Return settings and topic values by method, and an upper bound of the mean on the training topics."""
     pool, space, judged_by = methods.pool, methods.space, parse_measure(fitting.measure)
     train = pool.positions(subset)
     fits = {
@@ -213,7 +214,7 @@ def _fitted(
 
 
 def _cells(fits: pd.DataFrame, summed: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield a row a collection, model, size and method or reference: means, the interval of ``part``."""
+    """Yield a row for each collection, model, size and method or reference: means, interval of ``part``."""
     for keys, group in summed.groupby([*KEYS[:3], "method"], sort=False):
         *cell, method = keys
         own = (fits[KEYS[:3]] == cell).all(axis=1)
@@ -229,7 +230,7 @@ def _cells(fits: pd.DataFrame, summed: pd.DataFrame) -> Iterator[dict[str, Any]]
 
 
 def _answer(cells: pd.DataFrame, margin: float) -> Iterator[dict[str, Any]]:
-    """Yield a row a model, size and method: means over collections, with Student's t over these."""
+    """Yield a row for each model, size and method: means over collections, with Student's t."""
     for case, rows in cells[~cells["method"].isin(REFERENCES)].groupby(CELL, sort=False):
         parts, (low, high), equivalent = rows["part"].to_numpy(), (math.nan, math.nan), math.nan
         if parts.size > 1:

@@ -1,4 +1,4 @@
-"""Settings chosen on some topics from a table of the measure of all topics at all settings."""
+"""Methods that choose a setting on some topics, from an array of the measure by topic and setting."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Places = NDArray[np.int64]
 
 OPTIMUM = "optimum"
 STRENGTHS = (math.inf, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.0)
-"""Of the pull to the default; the largest is the default itself."""
+"""Strengths of shrinkage to the default; infinity gives the default itself."""
 
 _FEW, _BAGS = 10, 100
 
 
 class Grid(NamedTuple):
-    """A measure of every topic at settings, of which the last is the default.
+    """The measure of every topic at every setting; the last setting is the default.
 
     Attributes
     ----------
     space : ParameterSpace
-        Where the settings lie.
+        The parameter space of the settings.
     settings : numpy.ndarray of float64, shape (settings, parameters)
     values : numpy.ndarray of float64, shape (topics, settings)
     """
@@ -43,7 +43,7 @@ class Grid(NamedTuple):
         return np.array([self.space.to_unbounded(one) for one in self.settings])
 
     def choices(self, topics: Places, rng: np.random.Generator) -> dict[str, Vector]:
-        """Choose settings by some topics' values alone, by the name of the method."""
+        """Return the setting that each method chooses on some topics, by method."""
         values, points = self.values[topics], self.points
         means = values[:, :-1].mean(axis=0)
         ten = rng.choice(means.size, min(_FEW, means.size), replace=False)
@@ -65,25 +65,27 @@ class Grid(NamedTuple):
 
 
 def shrunk(values: Vector, distance: Vector) -> int:
-    """Choose the best mean minus a strength times a squared distance, the strength by leaving topics out.
+    """Choose the setting with the best mean minus strength times squared distance.
+
+    Leave-one-topic-out chooses the strength.
 
     Parameters
     ----------
     values : numpy.ndarray, shape (topics, settings)
-        Of two topics or more.
+        For two or more topics.
     distance : numpy.ndarray, shape (settings,)
-        From a setting that is among them.
+        Squared distance from a setting that is among them.
 
     Returns
     -------
     int
-        The setting's place; of equally good strengths of `STRENGTHS` the largest counts.
+        Index of the setting. Of equally good `STRENGTHS` the largest is used.
     """
     topics = len(values)
     others = (values.sum(axis=0) - values) / (topics - 1)
 
     def chosen(means: Vector, strength: float) -> Any:
-        # Infinity times 0 is no number.
+        # infinity times 0 is NaN
         return np.argmax(means - np.where(distance > 0.0, strength, 0.0) * distance, axis=-1)
 
     held_out = [values[np.arange(topics), chosen(others, strength)].mean() for strength in STRENGTHS]
@@ -91,42 +93,45 @@ def shrunk(values: Vector, distance: Vector) -> int:
 
 
 def near(values: Vector) -> NDArray[np.bool_]:
-    """Say which settings, of values (topics, settings), are within a standard error of the best, paired."""
+    """Return a mask of settings within one standard error of the best, from paired differences.
+
+    `values` has shape (topics, settings).
+    """
     losses = values[:, [values.mean(axis=0).argmax()]] - values
     close: NDArray[np.bool_] = losses.mean(axis=0) <= losses.std(axis=0, ddof=1) / math.sqrt(len(values))
     return close
 
 
 def bagged(values: Vector, rng: np.random.Generator) -> Places:
-    """Return the best settings of bootstrap samples of topics, given values of (topics, settings)."""
+    """Return the best setting of each bootstrap sample of topics; `values` has shape (topics, settings)."""
     counts = rng.multinomial(len(values), np.full(len(values), 1.0 / len(values)), size=_BAGS)
     return _best_by(counts.astype(np.float64), values)
 
 
 def bayesian(values: Vector, rng: np.random.Generator) -> Places:
-    """Return the best settings of draws from the posterior of topics: the Bayesian bootstrap's weights.
+    """Return the best setting for each draw of topic weights of the Bayesian bootstrap.
 
-    Rubin, The Bayesian bootstrap, Annals of Statistics 9, 1981: shares of topics evenly from the simplex.
+    Rubin, The Bayesian bootstrap, Annals of Statistics 9, 1981: weights are uniform on the simplex.
     """
     return _best_by(rng.dirichlet(np.ones(len(values)), size=_BAGS), values)
 
 
 def _best_by(weights: Vector, values: Vector) -> Places:
-    # Not by BLAS, whose bits depend on threads.
+    # not by BLAS: its last bits depend on the number of threads
     best: Places = np.einsum("bt,ts->bs", weights, values).argmax(axis=1)
     return best
 
 
 def crossed_halves(values: Vector, topics: Places, rng: np.random.Generator) -> Vector:
-    """Return each topic's value at the best setting of the half of topics that it is not in.
+    """Return each topic's value at the best setting of the other half of the topics.
 
     Parameters
     ----------
     values : numpy.ndarray, shape (all topics, settings)
     topics : numpy.ndarray of int64
-        Places; the result has their order.
+        Topic indices; the result is in this order.
     rng : numpy.random.Generator
-        Cuts them in two.
+        Splits the topics.
     """
     found = np.empty(topics.size)
     first = np.zeros(topics.size, np.bool_)
@@ -137,20 +142,20 @@ def crossed_halves(values: Vector, topics: Places, rng: np.random.Generator) -> 
 
 
 def decompose(by_topic: Mapping[str, Vector], train: Places, test: Places) -> dict[str, dict[str, float]]:
-    """Cut methods' losses in two.
+    """Split the losses of methods into optimisation error and loss on the test topics.
 
     Parameters
     ----------
     by_topic : mapping of str to numpy.ndarray, shape (all topics,)
-        By method the measure at its choice, that of the training topics' best, `OPTIMUM`, among them.
+        The measure at each method's setting. `OPTIMUM`, the best on the training topics, must be included.
     train, test : numpy.ndarray of int64
-        Places of topics.
+        Topic indices.
 
     Returns
     -------
     dict
-        By method: means ``train`` and ``test``; ``optimisation``, what it misses on the training topics; and
-        ``part``, what it loses to the optimum on the test topics.
+        By method: means ``train`` and ``test``; ``optimisation``, the optimisation error on the training
+        topics; ``part``, the loss relative to the optimum on the test topics.
     """
     means = {name: (float(own[train].mean()), float(own[test].mean())) for name, own in by_topic.items()}
     top = means[OPTIMUM]
@@ -168,20 +173,20 @@ def parts_and_gaps(
     rng: np.random.Generator,
     **common: float,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of `decompose`, with the least and most that few topics lose: ``below``, ``above``.
+    """Yield the rows of `decompose`, and the two estimates of the estimation error, ``below`` and ``above``.
 
     Parameters
     ----------
     values : mapping of str to numpy.ndarray
-        Each method's values of all topics, `OPTIMUM` among them.
+        Values of all topics by method, with `OPTIMUM`.
     refit : callable
-        Of topics; fits on these, and returns the setting's values of all topics.
+        Fits on the given topics, and returns the values of all topics at the fitted setting.
     train, test : numpy.ndarray
-        The topics that methods were fitted on, and the others.
+        Training and test topics.
     rng : numpy.random.Generator
-        Cuts the others in halves that judge each other's setting.
+        Splits the test topics into halves; each half is evaluated with the setting of the other.
     **common : float
-        What all rows have as well.
+        Further columns of all rows.
     """
     halves = np.array_split(rng.permutation(test), 2)
     crossed = [refit(other)[own] for own, other in zip(halves, halves[::-1], strict=True)]

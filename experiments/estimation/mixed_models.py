@@ -1,12 +1,16 @@
-"""The stated analysis of experiments/estimation/PROTOCOL.md: mixed models, and Student's t over collections.
+"""Analysis of experiments/estimation/PROTOCOL.md: mixed models, and Student's t over collections.
 
     python -m experiments.estimation --datasets ../shared/data/cranfield,../shared/data/cacm,... --output DIR
     python -m experiments.estimation.mixed_models DIR/fits.csv
     python -m experiments.estimation.mixed_models --draw picture.png DIR/answer.csv
 
-Each row is a hypothesis, a model and a number of training topics: the estimate of the mixed model with its
-90% interval, its p-value, that of Student's t over the collections' means, and the larger of the two with
-Holm's correction over the hypothesis's rows, by which it is held. Needs statsmodels.
+There is a row for each hypothesis, model and number of training topics:
+
+- the estimate of the mixed model, with its 90% interval and p-value
+- the p-value of Student's t over the collections' means
+- the larger p-value, with Holm's correction over the rows of the hypothesis; it decides
+
+Needs statsmodels.
 """
 
 from __future__ import annotations
@@ -81,7 +85,7 @@ def tests(fits: pd.DataFrame) -> Iterator[dict[str, Any]]:
         for method in (*SMOOTHED, "softmax", "RankNet", "ten", "Default"):
             test = "greater" if topics == 10 and method in SMOOTHED else None
             yield {
-                "hypothesis": "H3" if test else "told",
+                "hypothesis": "H3" if test else "reported",
                 "what": method,
                 **cell,
                 **judged(-part[method], test),
@@ -89,11 +93,11 @@ def tests(fits: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def judged(values: pd.Series[float], test: str | None) -> dict[str, Any]:
-    """Estimate a mean over collections by both ways, and test it if asked for."""
+    """Estimate a mean over collections by both methods, with optional tests."""
     unit = float(values.std())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a variance of 0 between collections is an answer
-        # Its usual optimiser, by gradients, ends at singular fits.
+        # the default optimiser, by gradients, can end at singular fits
         model = MixedLM(values / unit, np.ones(len(values)), groups=values.index.get_level_values(0))
         fit = model.fit(reml=True, method="powell")
     mean, error = unit * float(fit.fe_params.iloc[0]), unit * float(fit.bse_fe.iloc[0])
@@ -122,7 +126,7 @@ def judged(values: pd.Series[float], test: str | None) -> dict[str, Any]:
 
 
 def slopes(fits: pd.DataFrame) -> pd.Series[float]:
-    """Return the slopes of log(gap from above) on log(topics), of collections with four sizes or more."""
+    """Return the slopes of log(gap from above) on log(topics), for collections with four or more sizes."""
     means = fits.groupby(["model", "collection", "size"])["above"].mean()
     return pd.Series(
         {
@@ -135,7 +139,7 @@ def slopes(fits: pd.DataFrame) -> pd.Series[float]:
 
 
 def default(fits: pd.DataFrame) -> pd.DataFrame:
-    """Return each method's mean difference to Direct where it is chosen, and where it is confirmed."""
+    """Return each method's mean difference from Direct on the choosing and the confirming collections."""
     few = fits[fits["size"].isin([5, 10, 25])]
     wide = few.pivot_table(index=KEYS, columns="method", values="test")
     means = wide.sub(wide["Direct"], axis=0).groupby(level=[0, 1, 2]).mean().groupby(level=0).mean()

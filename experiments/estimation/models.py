@@ -1,11 +1,11 @@
-"""Few topics or the search, of models with many parameters: two parts of experiments/estimation/PROTOCOL.md.
+"""Optimisation and estimation error of models with many parameters, by experiments/estimation/PROTOCOL.md.
 
     python -m experiments.estimation.models cranfield --model bm25+weights --topics 10 25 50 > fits.tsv
     python -m experiments.estimation.models cranfield --model bm25f:title,contents > fields.tsv
-    python -m experiments.estimation.models --tell fits.tsv ...
+    python -m experiments.estimation.models --summarise fits.tsv ...
 
-Each draw fits every method on some of a collection's topics, taken at random, and cuts what is lost on all
-others in two. A row is a draw and method. ``--tell`` puts the means of several tables together, with
+Each draw fits every method on random topics of a collection, and splits the loss on all other topics into the
+two errors. There is a row for each draw and method. ``--summarise`` prints the means of several tables, with
 Student's t over collections.
 """
 
@@ -22,7 +22,7 @@ import pandas as pd
 
 from experiments.datasets import whole_pool
 from experiments.estimation.choices import OPTIMUM, parts_and_gaps
-from experiments.fusion.estimation import FEWEST, told
+from experiments.fusion.estimation import FEWEST, summarise
 from experiments.term_weights.__main__ import AP, by_gradient, direct
 from lmtune.candidates.pool import CandidatePool
 from lmtune.measures.evaluate import measure_settings
@@ -37,17 +37,21 @@ Setting = dict[str, float]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("collection", help="with --tell tables", nargs="+")
+    parser.add_argument("collection", help="collections; with --summarise: tables", nargs="+")
     parser.add_argument("--model", default="bm25+weights")
-    parser.add_argument("--plain", default="bm25", help="what else has 200 settings of direct search")
+    parser.add_argument(
+        "--plain", default="bm25", help="a simpler model, fitted by direct search with 200 settings"
+    )
     parser.add_argument("--topics", type=int, nargs="+", default=[10, 25, 50])
     parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--settings", type=int, nargs="+", default=SETTINGS, help="of direct search")
-    parser.add_argument("--tell", action="store_true")
+    parser.add_argument(
+        "--settings", type=int, nargs="+", default=SETTINGS, help="numbers of settings of direct search"
+    )
+    parser.add_argument("--summarise", action="store_true")
     options = parser.parse_args()
-    if options.tell:
+    if options.summarise:
         tables = pd.concat(pd.read_csv(file, sep="\t") for file in options.collection)
-        told(tables, KEYS).to_csv(sys.stdout, sep="\t", index=False, float_format="%.4f")
+        summarise(tables, KEYS).to_csv(sys.stdout, sep="\t", index=False, float_format="%.4f")
         return
     head = True
     for name in options.collection:
@@ -66,7 +70,7 @@ def main() -> None:
 def fits(
     pool: CandidatePool, plain: CandidatePool, size: int, settings: tuple[int, ...], rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row a method: its means, the two gaps, what it loses to the best known on the other topics."""
+    """Yield a row for each method: means, the two gaps, and the loss relative to the best setting found."""
     topics = np.array(pool.topics)
     order = rng.permutation(topics.size)
     train, test = np.sort(order[:size]), np.sort(order[size:])

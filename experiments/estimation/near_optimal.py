@@ -1,14 +1,18 @@
-"""How often the box of near-optimal settings holds the best setting of the topics that a sample comes from.
+"""How often the box of near-optimal settings contains the population's best setting.
 
     python -m experiments.estimation.near_optimal ../shared/data/{cranfield,npl,med,cacm} --topics 25 50 100
 
-A collection's topics are taken for all there are, and the grid point with their best mean for the best
-setting. Of samples of topics, drawn with replacement, the grid's best is what one would recommend; the
-columns are how often the best setting of all is not significantly worse than it on the sample (``kept``), how
-often it lies in the box of `near_optimal`, what share of the grid the box is, and how far below the best of
-all the sample's best and the worst point of the box lie on all topics, in the mean. On the samples' own
-topics nothing is chosen but the recommended setting: a region of 95% would keep the best in 95% of them.
-Both parameters are to be free.
+All topics of a collection are the population; the grid point with their best mean is the best setting.
+Samples of topics are drawn with replacement, and the grid's best setting of a sample is recommended.
+Columns:
+
+- ``kept``: how often the best setting is not significantly worse than the recommended one on the sample; a
+  95% region keeps it in 95% of the samples
+- how often the best setting is in the box of `near_optimal`
+- the box's share of the grid
+- the mean distance to the best setting on all topics, of the recommended setting and of the box's worst point
+
+Both parameters must be free.
 """
 
 from __future__ import annotations
@@ -38,18 +42,18 @@ def experiment(
     topics: tuple[int, ...] = (25, 50, 100),
     samples: int = 200,
 ) -> Results:
-    """Count how often the box holds the best setting.
+    """Count how often the box contains the best setting.
 
     Parameters
     ----------
     collections : tuple of str
-        collections, as lmtune.load takes them
+        collections: names or paths for lmtune.load
     model : str
         a model of two parameters
     measure : str
         the measure
     grid : tuple of int
-        points along each parameter
+        grid points along each parameter
     topics : tuple of int
         sizes of the samples
     samples : int
@@ -62,7 +66,7 @@ def experiment(
 def examine(
     *, collection: str, model: str, measure: str, grid: tuple[int, ...], sizes: tuple[int, ...], samples: int
 ) -> dict[str, Any]:
-    """Return a row a sample size."""
+    """Return a row for each sample size."""
     pool, judged_by = load_pool(collection, model=model), parse_measure(measure)
     surface = Surface.compute(pool, [judged_by], space=ParameterSpace.of(pool.formula), shape=grid)
     values = surface.values[:, :, 0]

@@ -1,4 +1,4 @@
-"""How many topics tell two settings apart, and two models."""
+"""Minimum detectable differences between settings and between models, by number of topics."""
 
 from __future__ import annotations
 
@@ -33,26 +33,25 @@ def experiment(
     topics: int = 0,
     seed: int = 0,
 ) -> Results:
-    """Compute the differences that a paired t-test detects in four of five cases, by the number of topics.
+    """Compute the differences that a paired t-test detects with a power of 80%, by number of topics.
 
-    Differences of topics' values, between the defaults of two models, the default and the best setting of
-    all topics, and neighbours on a grid. Whether the test detects them is tried on topics drawn with
-    replacement, their differences shifted to that mean.
+    Pairs are the defaults of two models, the default and the best setting of all topics, and neighbours on a
+    grid. The power is checked on topics drawn with replacement, with differences shifted to that mean.
 
     Parameters
     ----------
     datasets : tuple of str
-        collections, as lmtune.load takes them
+        collections: names or paths for lmtune.load
     measure : str
         AP, P@k, nDCG@k
     sizes : tuple of int
         numbers of topics
     grid : tuple of int
-        points along the parameters
+        grid points along the parameters
     topics : int
-        how many topics, drawn by the seed; 0 for all
+        number of topics, sampled with the seed; 0 for all
     seed : int
-        seed of topics, and of what is drawn of them
+        seed of topics and samples
     """
     common = {"measure": measure, "sizes": sizes, "grid": grid, "topics": topics, "seed": seed}
     seen = gather(each(examine, [{**common, "dataset": dataset} for dataset in datasets]))["seen"]
@@ -67,7 +66,7 @@ def experiment(
 def examine(
     *, dataset: str, measure: str, sizes: tuple[int, ...], grid: tuple[int, ...], topics: int, seed: int
 ) -> dict[str, Any]:
-    """Return rows of ``seen``: collection, pair, topics, what of them is seen, and how often it was."""
+    """Return rows of ``seen``: collection, pair, topics, detectable difference, share of detections."""
     rng, rows = np.random.default_rng(seed), []
     for pair, differences in _pairs(dataset, measure, grid, topics, seed):
         deviation = float(differences.std(ddof=1))
@@ -83,7 +82,7 @@ def examine(
 def _pairs(
     dataset: str, measure: str, grid: tuple[int, ...], topics: int, seed: int
 ) -> Iterator[tuple[str, Vector]]:
-    """Yield names of pairs and topics' differences."""
+    """Yield names of pairs and their differences by topic."""
     judged_by, defaults = parse_measure(measure), {}
     for model in MODELS:
         pool = load_pool(dataset, model=model, topics=topics, seed=seed)
@@ -95,21 +94,21 @@ def _pairs(
         for axis, name in enumerate(space.names, 1):
             steps = np.diff(square, axis=axis).reshape(len(values), -1)
             spread = steps.std(axis=0)
-            # The one in the middle stands for all.
+            # the middle pair represents all
             yield f"{model}: a step of {name}", steps[:, np.argsort(spread)[spread.size // 2]]
     first, second = MODELS
     yield f"{first}, {second}: defaults", defaults[first] - defaults[second]
 
 
 def found_share(differences: Vector, size: int, mean: float, rng: np.random.Generator) -> float:
-    """Return how often a paired t-test finds a mean in topics that are drawn with replacement.
+    """Return the share of samples with replacement in which a paired t-test detects a mean difference.
 
     Parameters
     ----------
     differences : numpy.ndarray of float64, shape (topics,)
-        Shifted to that mean.
+        Differences, which are shifted to `mean`.
     size : int
-        Topics in a sample.
+        Number of topics in a sample.
     mean : float
     rng : numpy.random.Generator
         Draws the samples.

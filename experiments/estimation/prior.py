@@ -1,10 +1,10 @@
-"""A setting learnt on other collections, for one without judgments: held out by collection.
+"""A setting learnt on other collections, for a collection without judgments.
 
     python -m experiments.estimation.prior ../shared/data/cranfield ../shared/data/cacm ... pydocs
 
-For each collection the setting of the grid with the highest mean, over the others, of a measure divided by
-its highest there, measured on that collection; below, over all collections, the difference to usual settings
-with its 90% interval and one-sided p-value by Student's t. See experiments/estimation/PROTOCOL.md.
+Each collection is held out. The setting has the highest mean over the other collections of the measure
+divided by its maximum there. The last rows compare it with common settings over all collections: difference,
+90% interval and one-sided p-value of Student's t. See experiments/estimation/PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ USUAL: dict[str, dict[str, tuple[float, float]]] = {
 def experiment(
     *, collections: tuple[str, ...], measure: str = "AP", grid: tuple[int, ...] = (20, 26)
 ) -> Results:
-    """Learn a setting on all collections but one, and measure it there.
+    """Choose a setting on all collections but one, and evaluate it on that one.
 
     Parameters
     ----------
     collections : tuple of str
-        collections, as lmtune.load takes them
+        collections: names or paths for lmtune.load
     measure : str
         the measure
     grid : tuple of int
-        points along each parameter
+        grid points along each parameter
     """
     judged_by = parse_measure(measure)
     results, differences = {}, []
@@ -67,7 +67,7 @@ def experiment(
 
 
 def held_out(means: Any, known: Any, settings: Any, usual: list[str]) -> list[dict[str, Any]]:
-    """Return a row a collection: the setting learnt on the others, its mean, usual settings' and the best."""
+    """Return a row for each collection: the setting of the others, its mean, and those of common settings."""
     rows = []
     for name, own in means.items():
         others = [other / other.max() for key, other in means.items() if key != name]

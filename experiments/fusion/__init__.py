@@ -1,1 +1,1 @@
-"""Weights of fused runs."""
+"""Fusion weights."""

@@ -1,4 +1,4 @@
-"""Weights of fused runs: exact line search against grids and ranx, breakpoints against the measure, speed.
+"""Fusion weights: exact line search compared with grids and ranx, check of breakpoints, speed.
 
 python -m experiments.fusion ../shared/data/trec_dl19 --ranx-python PYTHON
 """
@@ -29,14 +29,14 @@ from lmtune.measures.significance.comparison import run_labels
 
 Runs = dict[str, dict[str, dict[str, float]]]
 
-# Run by another Python: {topic: {docno: score}} of runs, judgments, a measure; best value and seconds.
+# Runs in another Python. Input: runs {topic: {docno: score}}, judgments, measure. Output: weights, seconds.
 RANX = """
 import json, sys, time
 from ranx import Qrels, Run, fuse, optimize_fusion
 given = json.load(sys.stdin)
 qrels = Qrels(given["qrels"])
 runs = [Run(run, name=str(n)) for n, run in enumerate(given["runs"])]
-for _ in range(2):  # the second time all is compiled
+for _ in range(2):  # everything is compiled the second time
     begin = time.perf_counter()
     best = optimize_fusion(qrels=qrels, runs=runs, norm="min-max", method="wsum", metric=given["metric"],
                            show_progress=False)
@@ -46,7 +46,7 @@ print(json.dumps({"weights": list(best["weights"]), "seconds": seconds}))
 
 
 def grid(runs: int, points: int) -> NDArray[np.float64]:
-    """Return the weights whose shares are multiples of 1 / (points - 1)."""
+    """Return all weights that are multiples of 1 / (points - 1) and sum to 1."""
     whole = points - 1
     bars = itertools.combinations(range(whole + runs - 1), runs - 1)
     parts = [np.diff([-1, *own, whole + runs - 1]) - 1 for own in bars]
@@ -54,7 +54,7 @@ def grid(runs: int, points: int) -> NDArray[np.float64]:
 
 
 def by_grid(pool: CandidatePool, measure: Measure, points: int) -> tuple[float, int, float]:
-    """Return the best value of a grid, its size and the CPU seconds that it took."""
+    """Return the best value of a grid, its size and its CPU seconds."""
     begin = time.process_time()
     weights = grid(len(pool.formula.parameters), points)
     values = measure_settings(pool, weights, [measure])[:, :, 0].mean(axis=0)
@@ -64,7 +64,7 @@ def by_grid(pool: CandidatePool, measure: Measure, points: int) -> tuple[float, 
 def by_ranx(
     python: str, runs: Runs, qrels: object, pool: CandidatePool, measure: Measure
 ) -> tuple[float, float]:
-    """Return what ranx's weights measure here, and its seconds once compiled."""
+    """Return the measure at ranx's weights, and ranx's seconds after compilation."""
     metric = {"AP": "map", "nDCG": "ndcg"}[measure.kind] + (f"@{measure.cutoff}" if measure.cutoff else "")
     given = json.dumps({"runs": list(runs.values()), "qrels": qrels, "metric": metric})
     done = subprocess.run([python, "-c", RANX], input=given, capture_output=True, text=True, check=True)
@@ -74,7 +74,7 @@ def by_ranx(
 
 
 def breakpoints(pool: CandidatePool, measure: Measure, number: int) -> tuple[int, float]:
-    """Measure at and beyond so many breakpoints of two runs; return how many, and the largest difference."""
+    """Evaluate at and after `number` breakpoints of two runs; return their number and largest difference."""
     begin, end = np.eye(2)
     [steps] = Line(pool, measure, pool.positions()).steps(begin, end)
     some = np.random.default_rng(0).permutation(steps.at.size)[:number]
@@ -84,7 +84,7 @@ def breakpoints(pool: CandidatePool, measure: Measure, number: int) -> tuple[int
 
 
 def made_pool(topics: int, docs: int, relevant: int) -> CandidatePool:
-    """Return two made runs, each with all documents."""
+    """Return two synthetic runs, each with all documents."""
     rng = np.random.default_rng(0)
     names = [f"d{i:05}" for i in range(docs)]
     runs = {
@@ -97,17 +97,17 @@ def made_pool(topics: int, docs: int, relevant: int) -> CandidatePool:
 
 
 SHAPES = ((250, 1000, 20), (250, 1000, 40), (250, 2000, 20), (50, 1000, 20))
-"""Topics, documents and relevant documents of made runs."""
+"""Topics, documents and relevant documents of synthetic runs."""
 
 
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path, help="a folder with qrels.txt and runs")
+    parser.add_argument("data", type=Path, help="folder with qrels.txt and runs")
     parser.add_argument("--measures", default="nDCG@10,AP")
-    parser.add_argument("--sizes", default="2,3", help="how many runs are fused at once")
-    parser.add_argument("--ranx-python", help="a Python that has ranx")
-    parser.add_argument("--random", type=int, default=100_000, help="random weights of the first pair")
+    parser.add_argument("--sizes", default="2,3", help="number of runs to fuse")
+    parser.add_argument("--ranx-python", help="a Python with ranx")
+    parser.add_argument("--random", type=int, default=100_000, help="random weights of the first pair to try")
     parser.add_argument("--parts", default="fuse,exact,speed")
     given = parser.parse_args()
     files = sorted((given.data / "runs").iterdir())
@@ -131,7 +131,7 @@ def main() -> None:
 
 
 def summary(rows: list[list[float]]) -> str:
-    """Say what values, evaluations and seconds were on average."""
+    """Format mean values, evaluations and seconds."""
     titles = ["exact", "CPU s", "evaluations", "grid of 11", "its size", "CPU s", "grid of 101", "its size"]
     columns = zip([*titles, "CPU s", "ranx", "s"], zip(*rows, strict=True), strict=False)
     won = [sum(row[0] > row[i] + 1e-9 for row in rows) for i in (3, 6, 9) if i < len(rows[0])]
@@ -139,7 +139,7 @@ def summary(rows: list[list[float]]) -> str:
 
 
 def speed(measure: Measure) -> None:
-    """Print what a line takes on made runs."""
+    """Print the time of a line search on synthetic runs."""
     begin, end = np.eye(2)
     for number, docs, relevant in SHAPES:
         pool = made_pool(number, docs, relevant)
@@ -155,20 +155,20 @@ def speed(measure: Measure) -> None:
 
 
 def fused(
-    python: str | None, own: Runs, judged: object, pool: CandidatePool, measure: Measure
+    python: str | None, runs: Runs, judged: object, pool: CandidatePool, measure: Measure
 ) -> list[float]:
-    """Return one set's values, evaluations and seconds."""
-    fit_linear(Fitting(pool, measure, pool.topics[:2]))  # compiles
+    """Return values, evaluations and seconds of one set of runs."""
+    fit_linear(Fitting(pool, measure, pool.topics[:2]))  # compile first
     begin = time.process_time()
     found, evaluations = fit_linear(Fitting(pool, measure, pool.topics))
     row = [found.best_value_, time.process_time() - begin, evaluations, *by_grid(pool, measure, 11)]
-    if len(own) < 4:
+    if len(runs) < 4:
         row += by_grid(pool, measure, 101)
-    return row + ([] if python is None else [*by_ranx(python, own, judged, pool, measure)])
+    return row + ([] if python is None else [*by_ranx(python, runs, judged, pool, measure)])
 
 
 def exact(pool: CandidatePool, measure: Measure, number: int) -> None:
-    """Print how exact two runs' line is, and how random weights and a certificate compare."""
+    """Compare the line of two runs with evaluations, random weights and a certificate."""
     names = " + ".join(parameter.name for parameter in pool.formula.parameters)
     count, worst = breakpoints(pool, measure, 20_000)
     print(f"{measure}, {names}: {count} steps measured, largest difference {worst:.2g}", flush=True)

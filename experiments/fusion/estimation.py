@@ -1,11 +1,11 @@
-"""Few topics or the search, of weights of runs: experiments/estimation/PROTOCOL.md, "Weights of runs".
+"""Optimisation and estimation error of fusion weights: experiments/estimation/PROTOCOL.md, "Weights of runs".
 
     python -m experiments.fusion.estimation QRELS RUNS... --runs 3 6 --topics 5 10 20 40 80 > fits.tsv
-    python -m experiments.fusion.estimation --tell fits.tsv ...
+    python -m experiments.fusion.estimation --summarise fits.tsv ...
 
-Each draw takes some of the runs and some of the topics, both at random, fits every method on these, certifies
-their best weights, and cuts what is lost on all other topics in two. A row is a draw and method, and begins
-with the folder of the runs. ``--tell`` puts the means of several tables together, with Student's t over them.
+Each draw takes random runs and topics, fits every method on them, certifies their best weights, and splits
+the loss on all other topics into the two errors. There is a row for each draw and method; it begins with the
+folder of the runs. ``--summarise`` prints the means of several tables, with Student's t.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ KEYS = ["collection", "runs", "topics"]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", type=Path, nargs="+", help="judgments and runs; with --tell tables")
+    parser.add_argument("files", type=Path, nargs="+", help="judgments and runs; with --summarise: tables")
     parser.add_argument("--measure", type=parse_measure, default="nDCG@10")
     parser.add_argument("--runs", type=int, nargs="+", default=[3, 6])
     parser.add_argument("--topics", type=int, nargs="+", default=[5, 10, 20, 40, 80])
     parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--boxes", type=int, default=4000, help="of the certificate")
-    parser.add_argument("--tell", action="store_true")
+    parser.add_argument("--boxes", type=int, default=4000, help="tolerance of the certificate")
+    parser.add_argument("--summarise", action="store_true")
     options = parser.parse_args()
-    if options.tell:
+    if options.summarise:
         tables = pd.concat(pd.read_csv(file, sep="\t") for file in options.files)
-        told(tables).to_csv(sys.stdout, sep="\t", index=False, float_format="%.4f")
+        summarise(tables).to_csv(sys.stdout, sep="\t", index=False, float_format="%.4f")
         return
     qrels, files = read_qrels(options.files[0]), options.files[1:]
     read = dict(zip(run_labels(files), map(read_run, files), strict=True))
@@ -80,7 +80,7 @@ def fits(
     boxes: int,
     rng: np.random.Generator,
 ) -> Iterator[dict[str, object]]:
-    """Yield a row a method: its means, the two gaps, what it loses to the optimum on the other topics."""
+    """Yield a row for each method: means, the two gaps, and the loss to the optimum on other topics."""
     topics = judged_topics(runs, qrels)
     order = rng.permutation(len(topics))
     train, test = np.sort(order[:size]), np.sort(order[size:])
@@ -115,22 +115,22 @@ def fits(
     yield from parts_and_gaps(values, refit, train, test, rng, unproven=unproven)
 
 
-def told(fits: pd.DataFrame, keys: Sequence[str] = KEYS) -> pd.DataFrame:
-    """Return means by keys, but the first, and method, over collections' means, with p-values of Student's t.
+def summarise(fits: pd.DataFrame, keys: Sequence[str] = KEYS) -> pd.DataFrame:
+    """Return means over collections by the other keys and method, with p-values of Student's t.
 
-    ``p ten times`` is that of the hypothesis that the loss to few topics, from below, is ten times what the
-    search misses; ``p better`` that the method is above the optimum on other topics: one-sided.
+    Both p-values are one-sided. ``p ten times`` tests that the estimation error, from below, is at least ten
+    times the optimisation error. ``p better`` tests that the method is above the optimum on other topics.
     """
     means = fits.groupby([*keys, "method"]).mean(numeric_only=True).drop(columns="draw").reset_index()
 
-    def row(own: pd.DataFrame) -> pd.Series[float]:
-        ten = own["below"] - TIMES * own["optimisation"]
+    def row(group: pd.DataFrame) -> pd.Series[float]:
+        ten = group["below"] - TIMES * group["optimisation"]
         tests = {
-            name: stats.ttest_1samp(values, 0.0, alternative="greater").pvalue if len(own) > 1 else np.nan
-            for name, values in (("p ten times", ten), ("p better", -own["part"]))
+            name: stats.ttest_1samp(values, 0.0, alternative="greater").pvalue if len(group) > 1 else np.nan
+            for name, values in (("p ten times", ten), ("p better", -group["part"]))
         }
-        numbers = own.drop(columns=[*keys, "method"]).mean()
-        return pd.Series({**numbers, **tests, "collections": float(len(own))})
+        numbers = group.drop(columns=[*keys, "method"]).mean()
+        return pd.Series({**numbers, **tests, "collections": float(len(group))})
 
     return means.groupby([*keys[1:], "method"])[means.columns.tolist()].apply(row).reset_index()
 

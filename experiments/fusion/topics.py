@@ -1,13 +1,15 @@
-"""How many judged topics tuned weights of runs need: held-out means by how many topics they are fitted on.
+"""How many judged topics fusion weights need: held-out means by number of training topics.
 
     python -m experiments.fusion.topics qrels.txt runs/* --measure AP --topics 5 10 20 40 80 > a.tsv
     python -m experiments.fusion.topics nist.txt runs/* --beside gpt4.txt --topics 5 10 20 40 > transfer.tsv
     python -m experiments.fusion.topics --draw picture.svg a.tsv ...
 
-Each draw fits every method on a random set of topics and measures it on all others; a row has the mean over
-draws, its difference from reciprocal rank fusion on the same topics, and in how many draws it was above that.
-With --beside each tuned method is also fitted once on all topics of other judgments, such as a model's, and
-measured on the same topics as the others: a row METHOD@FILE.
+Each draw fits every method on random topics and evaluates it on all others. A row has the mean over draws,
+its difference from reciprocal rank fusion on the same topics, and the number of draws above it.
+
+With ``--beside`` each tuned method is also fitted once on all topics of other judgments, such as a model's,
+and evaluated on the same topics: row METHOD@FILE.
+
 The picture has a panel for each table: the mean difference, and a bar from the worst to the best draw.
 """
 
@@ -41,12 +43,12 @@ COLUMNS = ("topics", "method", "mean", "from rrf", "worst", "best", "above rrf",
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", type=Path, nargs="+", help="judgments and runs; with --draw tables")
+    parser.add_argument("files", type=Path, nargs="+", help="judgments and runs; with --draw: tables")
     parser.add_argument("--measure", default="AP")
     parser.add_argument("--topics", type=int, nargs="+", default=[5, 10, 20, 40, 80])
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--methods", nargs="+", default=["shrunk", "forward", "equal"], choices=METHODS)
-    parser.add_argument("--beside", type=Path, help="other judgments, of other topics of the same runs")
+    parser.add_argument("--beside", type=Path, help="other judgments, for other topics of the same runs")
     parser.add_argument("--draw", type=Path)
     options = parser.parse_args()
     if options.draw is not None:
@@ -118,12 +120,12 @@ def picture(tables: Sequence[Path]) -> Figure:
         ax.set_xscale("log", base=2)
         ax.set_xticks(sizes, [str(size) for size in sizes])
         ax.minorticks_off()
-        ax.set_xlabel("topics that weights are fitted on")
+        ax.set_xlabel("training topics")
         ax.set_title(table.stem)
     for ax in panels[::columns]:
         ax.set_ylabel("difference from RRF, held out")
     legend_below(figure, 5)
-    return finish(figure, f"Held-out differences from RRF by topics fitted on. {'; '.join(said)}.")
+    return finish(figure, f"Held-out differences from RRF by number of training topics.  {'; '.join(said)}.")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Judgments: which to make, by whom, and how much few of them say."""
+"""Incomplete judgments, selection of pairs to judge, and model judges."""

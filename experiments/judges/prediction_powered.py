@@ -1,10 +1,11 @@
-"""How often intervals of prediction-powered means hold what they are to hold, simulated and on real labels.
+"""Coverage of intervals of prediction-powered means, in simulations and on real labels.
 
     python -m experiments.judges.prediction_powered [--labels ../shared/data/llmjudge]
 
-Simulated: a measure's values in (0, 1) by people, and a model's that are higher and correlated with them.
-Real: each topic's nDCG@10 by NIST's labels and by each language model's, of rankings by the other models'
-labels, topics drawn again from the 25: the truth is the mean of the 25. Nominal is 95 %.
+Simulated: human values of a measure in (0, 1), and correlated, higher values of a model.
+
+Real: nDCG@10 of each topic by NIST's labels and by each language model's labels, for rankings by the other
+models' labels. Topics are resampled from the 25; the true value is their mean. Nominal coverage is 95%.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ WAYS = ("tuned", "weight 1", "judged alone")
 Doubles = NDArray[np.float64]
 
 
-def held(human: Doubles, model: Doubles, n: int, truth: float) -> list[float]:
-    """Return coverage and mean width: tuned, weight 1, people's topics alone."""
+def coverage(human: Doubles, model: Doubles, n: int, truth: float) -> list[float]:
+    """Return coverage and mean width: tuned, weight 1, only the human-judged topics."""
     ends = [
         powered_mean(human[:, :n], model[:, :n], model[:, n:], tuned=tuned).interval()
         for tuned in (True, False)
@@ -51,12 +52,12 @@ def simulated(draws: int) -> Iterator[tuple[str, int, int, list[float]]]:
                 skill, noise = rng.normal(size=(2, draws, n + others))
                 human = 1.0 / (1.0 + np.exp(-skill))
                 model = 1.0 / (1.0 + np.exp(-0.7 - rho * skill - (1.0 - rho**2) ** 0.5 * noise))
-                yield f"correlation {rho:g}", n, others, held(human, model, n, 0.5)
+                yield f"correlation {rho:g}", n, others, coverage(human, model, n, 0.5)
 
 
 def real(folder: Path, draws: int) -> Iterator[tuple[str, int, int, list[float]]]:
     nist, labels, runs = read_labels(folder)
-    names = sorted(runs)[::6]  # rankings; those of one group are much alike
+    names = sorted(runs)[::6]  # rankings; those of one group are similar
     people = {name: topic_values(nist, runs[name], "nDCG@10")["nDCG@10"].to_numpy() for name in names}
     for n, others in ((8, 50), (10, 50), (10, 400), (25, 50), (25, 400)):
         means, differences = [], []
@@ -66,21 +67,21 @@ def real(folder: Path, draws: int) -> Iterator[tuple[str, int, int, list[float]]
             drawn = np.random.default_rng(0).integers(0, 25, (draws, n + others))
             for name, second in pairwise(rest):
                 y, f = people[name], by_model[name]
-                means.append(held(y[drawn], f[drawn], n, float(y.mean())))
+                means.append(coverage(y[drawn], f[drawn], n, float(y.mean())))
                 y, f = y - people[second], f - by_model[second]
-                differences.append(held(y[drawn], f[drawn], n, float(y.mean())))
+                differences.append(coverage(y[drawn], f[drawn], n, float(y.mean())))
         for what, found in (("means", means), ("differences", differences)):
             yield f"LLMJudge, {what}: mean", n, others, np.mean(found, axis=0).tolist()
             yield f"LLMJudge, {what}: least", n, others, np.min(found, axis=0).tolist()
 
 
 def experiment(*, draws: int = 4000, labels: str = "") -> Results:
-    """Count how often the intervals hold the true mean, and how wide they are.
+    """Compute how often the intervals cover the true mean, and their widths.
 
     Parameters
     ----------
     draws : int
-        simulated samples; of real labels an eighth
+        simulated samples; an eighth as many for real labels
     labels : str
         a folder with qrels.nist.txt and labels
     """

@@ -1,4 +1,4 @@
-"""Labels of a folder, and judgments of which a part is kept."""
+"""Read the labels of a folder, and sample judgments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_labels(folder: Path) -> tuple[Qrels, dict[str, Qrels], dict[str, dict[s
 
 
 def thinned(whole: Qrels, part: float) -> Qrels:
-    """Draw a part of the judgments, one or more a topic; larger parts contain the smaller ones."""
+    """Sample a part of the judgments, at least one for each topic; larger parts contain smaller ones."""
     rng = np.random.default_rng(0)
     order = {topic: {docno: rng.random() for docno in own} for topic, own in whole.items()}
     return {

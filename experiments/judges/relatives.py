@@ -1,9 +1,9 @@
-"""Whether judges favour rankings by their own group's other sets of labels, beside NIST's judgments.
+"""Compare how judges and NIST rate rankings by other label sets of the judge's group.
 
     python -m experiments.judges.relatives ../shared/data/llmjudge [--measure nDCG@10]
 
-Each set of labels ranks the pairs that it labelled; each judges the rankings by all others. A family is the
-rest of its group (the name before the first hyphen).
+Each label set ranks the pairs that it labelled, and judges the rankings by all other sets. A family is the
+other sets of its group (the name before the first hyphen).
 """
 
 from __future__ import annotations

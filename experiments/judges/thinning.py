@@ -1,11 +1,13 @@
-"""Bounds over unjudged documents as judgments are thinned out: width, and how often they hold the truth.
+"""Bounds over unjudged documents with fewer and fewer judgments: width and coverage.
 
     python -m experiments.judges.thinning QRELS RUNS_FOLDER [--measures AP,P@10,nDCG@10]
 
-Of each part of the judgments, drawn pair by pair: the mean width of runs' bounds, Judged@10, how often the
-truth (all judgments, the rest not relevant) is within the bounds, and of how many pairs of runs the sign of
-the difference is certain. Then, as means over runs: how far AP by the part, and infAP, which takes it for a
-sample of the judgments, are from AP by all.
+Columns for each random part of the judgments:
+
+- mean width of the runs' bounds, and Judged@10
+- how often the value with all judgments (other documents not relevant) is within the bounds
+- number of pairs of runs with a certain sign of the difference
+- mean distance over runs to AP with all judgments, of AP and of infAP with the part
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def experiment(
     depth: int = 100,
     most: int = 8,
 ) -> Results:
-    """Bound measures by parts of the judgments, and compare with all of them.
+    """Compute bounds from parts of the judgments, and compare them with all judgments.
 
     Parameters
     ----------
@@ -46,9 +48,9 @@ def experiment(
     measures : tuple of str
         the measures
     depth : int
-        documents of a run that count
+        evaluation depth of the runs
     most : int
-        runs at most
+        maximum number of runs
     """
     paths = sorted(Path(runs).iterdir())[:most]
     labelled = dict(zip(run_labels(paths), paths, strict=True))

@@ -1,16 +1,20 @@
-"""Which pairs to judge next: what `lmtune judge` chooses against pooling, Hedge, bandits and move-to-front.
+"""Which pairs to judge next: `lmtune judge` compared with pooling, Hedge, bandits and move-to-front.
 
     python -m experiments.judges.which_pairs QRELS RUNS_FOLDER [--most 6] [--start .1] [--numbers 50 200 1000]
 
-From a part of the judgments, drawn at random, each method has so many pairs judged (what all judgments do
-not have is not relevant), for each two of the runs. Shown, as means over these: the width of the bounds of
-the difference over all ways to judge the rest, as a part of that before, and how far the difference by the
-judgments so far is from that by all, as a part likewise.
+Each method starts from a random part of the judgments and selects pairs to judge, for each two of the runs.
+Documents without a judgment in the complete set are not relevant. Results are means over the pairs of runs:
 
-Depth pooling goes by the best rank; move-to-front (Cormack, Palmer, Clarke, SIGIR 1998) stays with a list
-while it gives relevant documents; the bandit takes the list of the largest mean of its Beta posterior
-(Losada, Parapar, Barreiro, SAC 2016: MM); Hedge (Aslam, Pavlu, Savell, CIKM 2003) weighs lists by .1 to the
-power of their losses. A list is a run's of a topic: with a list its topic is chosen.
+- width of the bounds of the difference over all judgments of the rest, relative to the start
+- distance of the difference to the one with all judgments, relative to the start
+
+Methods, in which a list is the ranking of a topic by a run:
+
+- Depth pooling selects by the best rank.
+- Move-to-front (Cormack, Palmer, Clarke, SIGIR 1998) stays with a list while its documents are relevant.
+- The bandit selects the list with the largest mean of its Beta posterior (Losada, Parapar, Barreiro, SAC
+  2016: MM).
+- Hedge (Aslam, Pavlu, Savell, CIKM 2003) weights lists by 0.1 to the power of their losses.
 """
 
 from __future__ import annotations
@@ -34,26 +38,26 @@ from lmtune.rerank.sources import rank_docnos
 
 QUICK = {"most": 2, "numbers": (10,)}
 Lists = Mapping[str, tuple[list[str], ...]]
-"""By topic, each run's documents."""
+"""Each run's documents by topic."""
 Runs = Mapping[str, Mapping[str, Mapping[str, float]]]
 MEASURES = ("P@10", "nDCG@10", "AP")
 
 
 class Judging:
-    """Judgments so far, and a judge who knows all."""
+    """Judgments so far, and a judge with all judgments."""
 
     def __init__(self, known: Qrels, whole: Qrels, lists: Lists) -> None:
         self.known = {topic: dict(own) for topic, own in known.items()}
         self.whole, self.lists = whole, lists
 
     def judge(self, topic: str, docno: str) -> bool:
-        """Take down a judgment; tell whether it is relevant."""
+        """Add a judgment; return whether the document is relevant."""
         gain = max(0, self.whole[topic].get(docno, 0))
         self.known[topic][docno] = gain
         return gain > 0
 
     def left(self, topic: str, docnos: list[str]) -> str | None:
-        """Return a list's first document without a judgment."""
+        """Return the first unjudged document of a list."""
         return next((docno for docno in docnos if docno not in self.known[topic]), None)
 
 
@@ -69,7 +73,7 @@ def by_depth(judging: Judging, number: int) -> None:
 
 
 def by_arms(judging: Judging, number: int, worth: Callable[[list[bool]], float]) -> None:
-    """Judge the next document of the list of the highest worth, which its documents' relevance tells."""
+    """Judge the next document of the list with the highest worth, computed from its judged documents."""
     arms = {(topic, n): [] for topic, own in judging.lists.items() for n in range(len(own))}  # type: ignore[var-annotated]
     for _ in range(number):
         open_arms = {arm: judging.left(arm[0], judging.lists[arm[0]][arm[1]]) for arm in arms}
@@ -135,7 +139,7 @@ def methods(runs: Runs) -> Iterator[tuple[str, Callable[[Judging, int], None]]]:
 
 
 def state(known: Qrels, whole: Qrels, runs: Runs, depth: int) -> np.ndarray:
-    """Return width of bounds and distance to all judgments' difference, shape (2, measures)."""
+    """Return width of bounds and distance to the difference with all judgments, shape (2, measures)."""
     settings = EvaluationOptions(complete=True, depth=depth)
     one, other = runs
     ends = difference_bounds(known, runs, [(one, other)], MEASURES, settings)[one, other]
@@ -153,7 +157,7 @@ def experiment(
     numbers: tuple[int, ...] = (50, 200, 1000),
     depth: int = 100,
 ) -> Results:
-    """Judge pairs by each method, for each two of the runs.
+    """Select and judge pairs by each method, for each two of the runs.
 
     Parameters
     ----------
@@ -162,13 +166,13 @@ def experiment(
     runs : str
         a folder of runs
     most : int
-        runs at most, evenly by name
+        maximum number of runs, evenly spaced by name
     start : float
-        part of the judgments at first
+        initial part of the judgments
     numbers : tuple of int
         pairs to judge
     depth : int
-        documents of a run that count
+        evaluation depth of the runs
     """
     whole, paths = read_qrels(Path(qrels)), sorted(Path(runs).iterdir())
     paths = paths[:: max(len(paths) // most, 1)][:most]

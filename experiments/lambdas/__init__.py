@@ -1,5 +1,5 @@
-"""Lambda-functions: whether they come from a cost, whether it is convex, and which it is.
+"""Tests of lambda-functions: existence, convexity and value of a cost.
 
-After Burges, Ranking as Learning Structured Outputs (2005). The lambdas of a query are the forces
-that push its documents up, lambda_i = -dC/ds_i where there is a cost C.
+See Burges, Ranking as Learning Structured Outputs (2005). The lambdas of a query are forces on its
+documents; a positive one pushes the document up. If there is a cost C, lambda_i = -dC/ds_i.
 """

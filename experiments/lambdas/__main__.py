@@ -1,4 +1,4 @@
-"""Lambda-functions: which come from a cost, which cost is convex, and how far others are from one."""
+"""Examine lambda-functions: which have a cost, which cost is convex, and how large the violations are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lmtune.losses.lambda_functions import LambdaFunction, checked_function
 QUICK = {"documents": (2, 3), "label_vectors": 2, "points": 3, "places": 19}
 
 _LOOPS = ("loops", "trios", "paths")
-# Three documents, of which the two that tie are the two that are relevant.
+# three documents; the two relevant ones tie
 _WALK_LABELS, _WALK_CENTRE, _WALK_RADIUS, _WALK_STEPS = (2.0, 1.0, 0.0), (0.4, 0.4, -0.8), 0.4, 12
 _FIELD = 13
 _COUNTS, _SIZES = "tests violated unclear outcome", "relative tolerance violation error scale"
@@ -43,17 +43,18 @@ def experiment(
     places: int = 41,
     seed: int = 0,
 ) -> Results:
-    """Examine lambda-functions, those of Burges, Ranking as Learning Structured Outputs (2005), or another.
+    """Examine the lambda-functions of Burges, Ranking as Learning Structured Outputs (2005), or your own.
 
-    The two-document example, the two conditions on lambdas, his claim that piecewise constant ones fulfil
-    both trivially, and RankNet's and LambdaRank's own lambdas.
+    The functions are the two-document example, those for the two conditions on lambdas and for the claim that
+    piecewise constant lambdas fulfil both trivially, and RankNet's and LambdaRank's lambdas.
 
     Parameters
     ----------
     function : str
-        FILE.py:NAME, a lambda-function to examine instead of ours
+        FILE.py:NAME, a lambda-function to examine instead of these
     documents : tuple of int
-        documents a query
+        documents of a query
+
     label_vectors : int
         label vectors of each length
     points : int
@@ -81,7 +82,7 @@ def experiment(
 def examine_function(
     *, name: str, documents: Sequence[int], label_vectors: int, points: int, seed: int
 ) -> dict[str, Any]:
-    """Examine one function, and rebuild its cost where it has one.
+    """Examine one function, and rebuild its cost if it has one.
 
     Parameters
     ----------
@@ -102,10 +103,10 @@ def examine_function(
         return tables
     rng = np.random.default_rng([seed, 1])
     labels = np.array([2.0, 0.0, 1.0])
-    # From a random origin: the way from 0 would cross no tie.
+    # from a random origin: lines from 0 cross no tie
     cost = rebuild_cost(function, labels, origin=rng.normal(size=3))
     drawn = [rng.normal(size=3) for _ in range(40)]
-    # Where there are forces, if there are: no gradient is easily right.
+    # at places with forces if possible: a zero gradient is trivially right
     chosen = sorted(drawn, key=lambda scores: not function(scores, labels).any())[:2]
     checked_cost = check_cost(cost, chosen)
     row |= {"gradient": checked_cost.largest, "gradient_error": checked_cost.error}
@@ -124,11 +125,11 @@ def examine_lambdarank(*, k: int | None, documents: int, **size: Any) -> dict[st
 
 
 def margin_costs(*, delta: float, places: int) -> dict[str, list[dict[str, float]]]:
-    """Rebuild the two-document example's cost, and compute equations 7 to 9: rows of ``margin``."""
+    """Rebuild the cost of the two-document example, and compute equations 7 to 9: rows of ``margin``."""
     labels = np.array([1.0, 0.0])
     cost, forces = rebuild_cost(functions.margin(delta), labels), functions.margin(delta)
     rows = []
-    # With the places where the equations change, and one just before the jump.
+    # includes the points where the equations change, and one just before the jump
     for x in np.unique([*np.linspace(-1.5, 3.0, places), -1e-9, 0.0, delta]).tolist():
         scores = np.array([x / 2.0, -x / 2.0])
         value, error = cost.with_error(scores)
@@ -139,14 +140,14 @@ def margin_costs(*, delta: float, places: int) -> dict[str, list[dict[str, float
 
 
 def walked() -> dict[str, Any]:
-    """Walk around a square across a tie, by RankNet's forces and by LambdaRank's.
+    """Compute the work of RankNet's and LambdaRank's lambdas around a square across a tie.
 
     Returns
     -------
     dict
-        Rows of tables. ``walk``: work done so far at each step of the way; ``corners`` of the square,
-        ``field`` of LambdaRank's forces, both in the plane in which the three scores have a fixed sum; and
-        ``across``: costs rebuilt from 0 on the way through the tie.
+        Rows of tables. ``walk``: cumulative work at each step. ``corners``: the square; ``field``:
+        LambdaRank's forces; both in the plane of scores with a fixed sum. ``across``: costs rebuilt from 0
+        along a line through the tie.
     """
     labels, centre = np.array(_WALK_LABELS), np.array(_WALK_CENTRE)
     named = {
@@ -168,7 +169,7 @@ def walked() -> dict[str, Any]:
     }
     field = []
     for x, y in product(np.linspace(-1.6, 1.6, _FIELD).tolist(), repeat=2):
-        # A little off the grid, for ties lie on it.
+        # shifted slightly, because ties lie on the grid
         force = named["lambdarank"]((x + 0.003) * first + (y + 0.001) * second, labels)
         field.append({"x": x, "y": y, "force_x": float(force @ first), "force_y": float(force @ second)})
     across = [
@@ -188,7 +189,7 @@ def walked() -> dict[str, Any]:
 
 
 def _evidence(examination: Examination) -> list[dict[str, Any]]:
-    """Return a row a test."""
+    """Return a row for each test."""
     counts, sizes = _COUNTS.split(), _SIZES.split()
     return [
         {
@@ -203,7 +204,7 @@ def _evidence(examination: Examination) -> list[dict[str, Any]]:
 
 
 def _row(examination: Examination) -> dict[str, Any]:
-    """Return a function's verdicts, and its largest violations."""
+    """Return the verdicts and largest violations of a function."""
     tests, lowest = {row["test"]: row for row in _evidence(examination)}, examination.lowest
     loops = [tests[name] for name in _LOOPS if name in tests]
     circulation = max(loops, key=lambda one: (one["outcome"] == "violated", one["relative"]))
@@ -224,20 +225,20 @@ def _row(examination: Examination) -> dict[str, Any]:
 
 
 def _draw_violations(evidence: pd.DataFrame) -> Any:
-    """Draw each test's largest violation, of what errors explain."""
+    """Plot each test's largest violation relative to its estimated error."""
     share = np.maximum(evidence["relative"], 1e-17) / np.maximum(evidence["tolerance"], 1e-14)
     drawn = evidence.assign(violation=share)
     return chart(drawn, "violation", "function", line="test", dots=True, log="x")
 
 
 def _draw_margin(margin: pd.DataFrame) -> Any:
-    """Draw the two-document example's cost, rebuilt and by equations 7 to 9."""
+    """Plot the cost of the two-document example, rebuilt and by equations 7 to 9."""
     long = margin.melt(["x", "delta"], ["lambda", "rebuilt", "paper"], "curve", "value")
     return chart(long, "x", "value", line="curve", panel="delta")
 
 
 def _draw_walk(tables: dict[str, pd.DataFrame]) -> Any:
-    """Draw why LambdaRank has no cost: work around a square, rebuilt costs, forces and ties."""
+    """Plot why LambdaRank has no cost: work around a square, rebuilt costs, forces and ties."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12.0, 4.0), layout="constrained")

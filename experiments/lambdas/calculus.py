@@ -1,4 +1,4 @@
-"""Derivatives, jumps and integrals of lambda-functions by differences, and the points to take them at."""
+"""Numerical derivatives, jumps and integrals of lambda-functions, and the points to evaluate them at."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _ORDER = 5
 
 @dataclass(frozen=True)
 class Estimate:
-    """Numbers with an estimate of how wrong each may be.
+    """Numbers with error estimates.
 
     Attributes
     ----------
     value : numpy.ndarray
         The numbers.
     doubt, blurred : numpy.ndarray, of the same shape
-        What the method leaves open, and what rounding does; 0 or more.
+        Error estimates of the method and of rounding; 0 or more.
     """
 
     value: Array
@@ -43,7 +43,7 @@ class Estimate:
 
     @property
     def error(self) -> Array:
-        """Both together."""
+        """Sum of both errors."""
         return self.doubt + self.blurred
 
 
@@ -56,27 +56,27 @@ def gaps(scores: Array) -> Array:
 
 
 def noise(function: CheckedFunction, scores: Array, labels: Array, precision: float) -> Array:
-    """Estimate how much rounding blurs each lambda.
+    """Estimate the rounding error of each lambda.
 
-    From fifth differences of nine values close by, which leave nothing of a smooth function
-    (Moré and Wild, Estimating Computational Noise, 2011); at least what one unit in the last place
-    of the largest lambda and of the largest score come to.
+    Uses fifth differences of nine nearby values, which vanish for a smooth function (Moré and Wild,
+    Estimating Computational Noise, 2011). The estimate is at least the effect of one unit in the last place
+    of the largest lambda and of the largest score.
 
     Parameters
     ----------
     function : CheckedFunction
         The lambda-function.
     scores, labels : numpy.ndarray, shape (documents,)
-        The place; no two scores equal.
+        The point; no two scores are equal.
     precision : float
-        Of the function's numbers, as `CheckedFunction.precision` tells.
+        Spacing of the function's numbers, from `CheckedFunction.precision`.
 
     Returns
     -------
     numpy.ndarray of float64, shape (documents,)
     """
     reach = min(1.0, float(gaps(scores).min()))
-    # Directions that differ, so that differences of scores move too.
+    # different steps for each document, so that differences of scores change too
     direction = np.cos(1.0 + np.arange(scores.size))
 
     def at(step: float) -> Array:
@@ -92,20 +92,20 @@ def noise(function: CheckedFunction, scores: Array, labels: Array, precision: fl
 
 
 def jacobian(function: CheckedFunction, scores: Array, labels: Array, blur: Array) -> Estimate:
-    r"""Estimate :math:`J_{ij} = \partial \lambda_i / \partial s_j` within the present ranking.
+    r"""Estimate :math:`J_{ij} = \partial \lambda_i / \partial s_j` within the current ranking.
 
-    Central differences with steps h, h/2, h/4, h/8, extrapolated to 0 (Richardson); h is less than
-    half the way to the nearest tie. The error is the distance to the two estimates of the order
-    below, plus what rounding can do. Where it is large, as with a kink within reach, smaller steps
-    are tried, and the best are kept. A kink at the very place does not show in central differences:
-    where the slopes to the left and right differ beyond doubt, half the difference is added.
+    Uses central differences with steps h, h/2, h/4, h/8, extrapolated to 0 (Richardson). h is less than half
+    the distance to the nearest tie. The error is the distance to the two estimates of the next lower order,
+    plus the rounding error. If it is large, for example near a kink, smaller steps are tried, and the best
+    result is used. Central differences do not show a kink at the point itself: if the left and right slopes
+    differ significantly, half their difference is added to the error.
 
     Parameters
     ----------
     function, scores, labels
         As for `noise`.
-    blur : numpy.ndarray, shape (documents,)
-        What `noise` returned.
+        blur : numpy.ndarray, shape (documents,)
+            Result of `noise`.
 
     Returns
     -------
@@ -145,11 +145,10 @@ def jump(
     blur: Array,
     precision: float,
 ) -> Estimate:
-    """Estimate by how much the lambdas change as s_i - s_j goes from just below 0 to just above.
+    """Estimate the change of the lambdas when s_i - s_j goes from just below 0 to just above.
 
-    From differences across the tie at shrinking distances, extrapolated to distance 0. As nothing
-    is divided by them the distances can be tiny from the beginning, so that no kink nearby is taken
-    for a part of the jump.
+    Uses differences across the tie at shrinking distances, extrapolated to distance 0. There is no division
+    by the distances, so they can be tiny, and nearby kinks are not counted as part of the jump.
 
     Parameters
     ----------
@@ -158,7 +157,7 @@ def jump(
     precision : float
         As for `noise`.
     scores : numpy.ndarray, shape (documents,)
-        With s_i = s_j and no other tie.
+        Scores with s_i = s_j and no other tie.
     pair : tuple of int
         The tied documents i and j.
 
@@ -177,7 +176,7 @@ def jump(
         below[i], below[j] = scores[i] - step, scores[j] + step
         return function(above, labels) - function(below, labels)
 
-    # Scores in single precision must still tell the two sides apart.
+    # the two sides must differ in single precision too
     first = min(0.1 * clear, max(_JUMP_STEP, 1000.0 * precision * float(np.abs(scores).max())))
     orders = [2.0**order for order in range(1, _LEVELS)]
     return _refined(across, first, orders, lambda _: 2.0 * blur)[0]
@@ -189,7 +188,7 @@ def _refined(
     factors: Sequence[float],
     rounding: Callable[[float], Array],
 ) -> tuple[Estimate, float]:
-    """Extrapolate to step 0, with smaller first steps as long as they bring something."""
+    """Extrapolate to step 0, with smaller first steps as long as the error falls."""
     best: tuple[Estimate, float] | None = None
     for attempt in range(_TRIES):
         step = first / _SHRINK**attempt
@@ -210,8 +209,8 @@ def _extrapolated(
 ) -> Estimate:
     """Extrapolate to step 0 from the first step, half of it, and so on.
 
-    Halving the step divides the error's first term by the first factor, the next by the next;
-    `rounding` bounds what rounding does to a sample.
+    Halving the step divides the first error term by the first factor, the next term by the next factor.
+    `rounding` bounds the rounding error of a sample.
     """
     steps = [first / 2.0**level for level in range(len(factors) + 1)]
     column = [sample(step) for step in steps]
@@ -232,15 +231,15 @@ _SPREAD = {"generic": 1.0, "small": 0.1, "large": 5.0, "close": 1.0}
 
 @dataclass(frozen=True)
 class Points:
-    """One label vector with the score vectors to examine it at.
+    """A label vector, and the score vectors to examine it at.
 
     Attributes
     ----------
     labels : numpy.ndarray, shape (documents,)
         Grades.
     scores : tuple of numpy.ndarray, shape (documents,)
-        No two scores of a vector are equal. By turns standard normal, of a tenth of that scale, of
-        five times that, and with two documents within 0.0001 to 0.01.
+        No two scores of a vector are equal. In turn: standard normal, a tenth of that scale, five times that
+        scale, and two documents at a distance of 0.0001 to 0.01.
     """
 
     labels: Array
@@ -250,26 +249,26 @@ class Points:
 def draw_points(
     labels: Sequence[ArrayLike] | None, documents: Sequence[int], label_vectors: int, points: int, seed: int
 ) -> list[Points]:
-    """Draw labels, unless they are given, and scores.
+    """Draw scores, and labels if there are none.
 
     Parameters
     ----------
     labels : sequence of array_like, or None
-        Label vectors. Drawn where None: one relevant document, then different grades 0 to 4, then
-        half relevant, then any grades that are not all the same.
+        Label vectors. If None, they are drawn: one relevant document, then different grades 0 to 4, then half
+        relevant, then any grades that are not all equal.
     documents : sequence of int
         Lengths of the drawn label vectors, 2 or more.
     label_vectors : int
-        How many of each length.
+        Number of label vectors of each length.
     points : int
-        Score vectors for each, 3 or more.
+        Score vectors for each label vector, 3 or more.
     seed : int
-        The same one, the same points.
+        Seed; equal seeds give equal points.
 
     Raises
     ------
     InputError
-        For fewer than two documents, no points, or labels that are no finite grades of 0 or more.
+        If there are fewer than two documents, no points, or labels that are not finite grades of 0 or more.
     """
     asked = [("points", 3, points), ("label vectors", 1, label_vectors)]
     for name, low, value in (*asked, *(("documents", 2, size) for size in documents)):
@@ -287,16 +286,16 @@ def draw_points(
 
 
 def tie_of(rng: np.random.Generator, scores: Array, count: int) -> tuple[Array, list[int], float]:
-    """Make a few documents of a score vector tie.
+    """Set a few scores of a vector equal.
 
     Returns
     -------
     numpy.ndarray
-        The scores, where `count` of them are equal.
+        The scores; `count` of them are equal.
     list of int
-        Which ones.
+        Indices of the equal scores.
     float
-        How far the nearest other score is, and at most 1.
+        Distance to the nearest other score, at most 1.
     """
     chosen = [int(one) for one in rng.permutation(scores.size)[:count]]
     others = np.delete(scores, chosen)
@@ -311,7 +310,7 @@ def tie_of(rng: np.random.Generator, scores: Array, count: int) -> tuple[Array, 
 
 
 def _labels(rng: np.random.Generator, size: int, number: int) -> Array:
-    # First one relevant document, then grades that all differ, then two kinds half and half.
+    # first one relevant document, then all grades different, then two grades, half each
     if number == 0:
         grades = np.zeros(size)
         grades[0] = 1.0
@@ -352,7 +351,7 @@ _BISECTIONS = 46
 
 
 class _Rule(NamedTuple):
-    """On [0, 1]: nodes, weights of three rules, and what extrapolates to both ends."""
+    """On [0, 1]: nodes, weights of three rules, and weights that extrapolate to both ends."""
 
     nodes: Array
     fine: Array
@@ -361,7 +360,7 @@ class _Rule(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """An entry of a heap: minus the error, a number that breaks ties, the piece."""
+    """A heap entry: minus the error, a number that breaks ties, the piece."""
 
     order: float
     number: int
@@ -375,28 +374,27 @@ class _Piece(NamedTuple):
 def integrate(
     function: Callable[[float], float], breaks: Sequence[float], allowed: Callable[[], float]
 ) -> tuple[float, float]:
-    """Integrate a function of one variable, piecewise smooth with jumps anywhere.
+    """Integrate a piecewise smooth function of one variable, with jumps at unknown points.
 
-    Gauss-Legendre rules of 15 nodes against the polynomials through every second node, through the
-    even and through the odd ones; the piece with the largest difference is halved until the sum is
-    small enough. Values just inside a piece's ends are compared with the extrapolation from its nodes, so
-    that no jump hides there. Pieces that have been halved twice are cut at a jump or a kink, looked
-    for by bisection, instead. (QUADPACK's extrapolated estimates claim far too much at jumps that
-    it is not told of.)
+    Gauss-Legendre rules of 15 nodes are compared with the polynomials through the even and through the odd
+    nodes. The piece with the largest difference is halved until the sum of differences is small enough.
+    Values just inside the ends of a piece are compared with the extrapolation from its nodes, to detect jumps
+    there. Pieces that were halved twice are split at a jump or kink, found by bisection. (QUADPACK's
+    extrapolated error estimates are far too small at unknown jumps.)
 
     Parameters
     ----------
     function : callable
-        Never called at a break itself.
+        It is never called at a break.
     breaks : sequence of float
-        The interval's ends, and known jumps between them; increasing.
+        The ends of the interval, and known jumps between them; increasing.
     allowed : callable
-        Returns the error to come down to; asked again and again, it may grow.
+        Returns the target error. It is called repeatedly, and the target may grow.
 
     Returns
     -------
     value, error : float
-        The integral, and an estimate of how wrong it may be.
+        The integral, and an estimate of its error.
     """
     numbers = iter(range(10**9))
 
@@ -417,7 +415,7 @@ def integrate(
         for half in halves:
             heapq.heappush(heap, half)
         total = sum(one.error for one in heap)
-    # From left to right, so that the sum is the same whatever the heap's order.
+    # from left to right, so that the sum does not depend on the order of the heap
     heap.sort(key=lambda one: one.left)
     return float(sum(one.value for one in heap)), float(sum(one.error for one in heap))
 
@@ -433,7 +431,7 @@ def _on_piece(function: Callable[[float], float], left: float, right: float) -> 
 
 
 def _close_in(function: Callable[[float], float], left: float, right: float) -> float:
-    """Bisect towards a jump, or where there is none towards a kink."""
+    """Bisect towards a jump; without a jump, towards a kink."""
     inset = _INSET * (right - left)
     ends = left + inset, right - inset
     low, high = ends
@@ -454,7 +452,7 @@ def _close_in(function: Callable[[float], float], left: float, right: float) -> 
         quarter = 0.25 * (high - low)
         first, second = function(low + quarter), function(high - quarter)
         before, between, after = values
-        # A kink shows in the second differences around one quarter, or around the middle.
+        # a kink shows in the second differences around one quarter or around the middle
         at_quarter = abs(before - 2.0 * first + between), abs(between - 2.0 * second + after)
         if abs(first - 2.0 * between + second) > max(at_quarter):
             low, high, values = low + quarter, high - quarter, [first, between, second]
@@ -472,7 +470,7 @@ def _rule() -> _Rule:
     coarse = np.zeros((2, _NODES))
     for first in (0, 1):
         through = np.polynomial.legendre.legvander(points[first::2], points[first::2].size - 1)
-        # Of the Legendre polynomials only the first has an integral other than 0.
+        # only the first Legendre polynomial has a non-zero integral
         coarse[first, first::2] = np.linalg.solve(through.T, np.eye(len(through))[0])
     all_ = np.polynomial.legendre.legvander(points, _NODES - 1)
     at_ends = np.polynomial.legendre.legvander(np.array([-1.0, 1.0]), _NODES - 1)
@@ -481,7 +479,7 @@ def _rule() -> _Rule:
 
 
 WANTED = 1e-9
-"""The error of integrals to come down to, as a share of what they could be at most."""
+"""Target error of integrals, relative to their largest possible value."""
 
 
 @dataclass(frozen=True)
@@ -493,9 +491,9 @@ class Work:
     value : float
         The integral of lambda . ds.
     error : float
-        An estimate of how wrong it may be.
-    scale : float
-        The largest lambda met, times the length: no work can be greater than about that.
+        An estimate of its error.
+        scale : float
+            The largest lambda on the path times its length, an approximate upper bound of the work.
     """
 
     value: float
@@ -510,7 +508,7 @@ class Work:
 
 
 def ties_between(start: Array, end: Array) -> Array:
-    """Return where on the way from start (0) to end (1) two scores cross, increasing."""
+    """Return the positions between start (0) and end (1) at which two scores cross, increasing."""
     upper = np.triu_indices(start.size, 1)
     before = (start[:, None] - start[None, :])[upper]
     after = (end[:, None] - end[None, :])[upper]
@@ -522,8 +520,7 @@ def ties_between(start: Array, end: Array) -> Array:
 def work(function: CheckedFunction, labels: Array, start: Array, end: Array, wanted: float = WANTED) -> Work:
     """Integrate lambda . ds along a straight line, piece by piece between ties.
 
-    By `experiments.lambdas.calculus.integrate`, which jumps and kinks elsewhere do not
-    mislead.
+    Uses `experiments.lambdas.calculus.integrate`, which also handles jumps and kinks elsewhere.
 
     Parameters
     ----------
@@ -532,10 +529,10 @@ def work(function: CheckedFunction, labels: Array, start: Array, end: Array, wan
     labels : numpy.ndarray, shape (documents,)
         Labels.
     start, end : numpy.ndarray, shape (documents,)
-        The line's ends.
-    wanted : float
-        The error to come down to, as a share of the largest lambda times the length; more than
-        the lambdas' own rounding.
+        Ends of the line.
+        wanted : float
+            Target error, relative to the largest lambda times the length; larger than the rounding error of
+            the lambdas.
     """
     way = end - start
     length = float(np.sqrt(way @ way))
@@ -557,14 +554,14 @@ def work(function: CheckedFunction, labels: Array, start: Array, end: Array, wan
 def circulation(
     function: CheckedFunction, labels: Array, corners: Sequence[Array], wanted: float = WANTED
 ) -> Work:
-    """Integrate lambda . ds around a closed polygon; 0 where the lambdas have a cost.
+    """Integrate lambda . ds around a closed polygon; 0 if the lambdas have a cost.
 
     Parameters
     ----------
     function, labels, wanted
         As for `work`.
     corners : sequence of numpy.ndarray, shape (documents,)
-        In order; the last is joined to the first.
+        In order; the last corner is connected to the first.
     """
     total = Work(0.0, 0.0, 0.0)
     for start, end in zip(corners, [*corners[1:], corners[0]], strict=True):
@@ -592,16 +589,16 @@ def loop_across(scores: Array, i: int, j: int, side: Array, radius: float) -> li
 
 
 def loop_around(scores: Array, trio: Sequence[int], radii: Sequence[float], turn: float) -> list[Array]:
-    """Return a hexagon around s_i = s_j = s_k, which passes through all six orders of the three.
+    """Return a hexagon around s_i = s_j = s_k that passes through all six orders of the three.
 
     Parameters
     ----------
     scores : numpy.ndarray, shape (documents,)
-        The centre, where the three tie.
+        The centre, with three equal scores.
     trio : sequence of int
         The three documents.
     radii : sequence of float
-        From the centre to each of the six corners. In a regular hexagon much would cancel.
+        Distances of the six corners from the centre. In a regular hexagon errors could cancel.
     turn : float
         Angle of the first corner, in radians.
     """
@@ -614,7 +611,7 @@ def loop_around(scores: Array, trio: Sequence[int], radii: Sequence[float], turn
 
 
 def trio_plane(size: int, trio: Sequence[int]) -> tuple[Array, Array]:
-    """Return two unit vectors that span the plane in which three scores move, their sum fixed."""
+    """Return two unit vectors that span the plane of three scores with a fixed sum."""
     i, j, k = trio
     first, second = np.zeros((2, size))
     first[i], first[j] = np.sqrt(0.5), -np.sqrt(0.5)

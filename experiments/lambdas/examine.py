@@ -1,30 +1,28 @@
-r"""Tell whether lambdas come from a cost, and whether that cost is convex.
+r"""Test whether lambdas have a cost, and whether that cost is convex.
 
-Burges, Ranking as Learning Structured Outputs (2005): given lambdas for the documents of a query,
-is there a cost C with :math:`\lambda_i = -\partial C / \partial s_i` (his equations 2 and 3), and
+Question of Burges, Ranking as Learning Structured Outputs (2005): for lambdas of the documents of a query, is
+there a cost C with :math:`\lambda_i = -\partial C / \partial s_i` (his equations 2 and 3), and
 is it convex? With this sign the Hessian of C is -J, where :math:`J_{ij} = \partial \lambda_i /
-\partial s_j`. (From his equation 10 on the paper drops the minus, and J itself is the Hessian.) J
+\partial s_j`. (From equation 10 on, the paper drops the minus, and J itself is the Hessian.) J
 must be symmetric for a cost, -J positive semidefinite for a convex one.
 
-Lambdas that depend on ranks jump where documents tie, and there J does not exist. On a tie
-s_i = s_j a cost needs more: the jump must be a multiple of e_i - e_j, for otherwise the cost of the
-two sides would drift apart along the tie; and a convex one needs that the jump does not push the
-two apart. Both follow from the derivative in the sense of distributions. Hence:
+Lambdas that depend on ranks jump at ties, and J does not exist there. At a tie s_i = s_j there are two more
+conditions. For a cost, the jump must be a multiple of e_i - e_j; otherwise the costs of the two sides would
+diverge along the tie. For a convex cost, the jump must not push the two documents apart. Both follow from the
+derivative in the sense of distributions. The tests are:
 
-==========  =====================================================================================
-symmetry    J against its transpose, within rankings
-jumps       the part of the jump at a tie that is not along e_i - e_j
-loops       work done around small squares that cross a tie twice
-trios       work done around s_i = s_j = s_k, through all six orders
-paths       work done around large triangles: two paths between two points
-curvature   the smallest eigenvalue of -(J + J') / 2, within rankings
-kinks       the part of the jump at a tie along e_i - e_j: below 0 for i, the one that rises
-midpoints   the cost half way between two places against the mean of theirs
-sum         the sum of the lambdas: 0 if adding a constant to all scores changes nothing
-==========  =====================================================================================
+- symmetry: difference between J and its transpose, within rankings
+- jumps: the part of the jump at a tie that is not along e_i - e_j
+- loops: work done around small squares that cross a tie twice
+- trios: work done around s_i = s_j = s_k, through all six orders
+- paths: work done around large triangles: two paths between two points
+- curvature: the smallest eigenvalue of -(J + J') / 2, within rankings
+- kinks: the part of the jump at a tie along e_i - e_j: below 0 for i, the one that rises
+- midpoints: the cost half way between two points, minus the mean of theirs
+- sum: the sum of the lambdas: 0 if adding a constant to all scores changes nothing
 
-A test is violated if the violation exceeds `SAFETY` times its own estimated error. Tests can refute
-a cost; "yes" means that none of them did, and that more than half of each kind could have.
+A test is violated if the violation exceeds `SAFETY` times its estimated error. Tests can refute a cost. "yes"
+means that no test did, and that more than half of the tests of each kind were precise enough to do so.
 """
 
 from __future__ import annotations
@@ -43,36 +41,36 @@ from lmtune.losses.lambda_functions import CheckedFunction, LambdaFunction, chec
 
 Array = NDArray[np.float64]
 _TRIO, _TIES = 3, 3
-# Of the differences of a rebuilt cost, and of its integral.
+# for differences of a rebuilt cost, and for its integral
 _STEP, _FINE = 1e-3, 1e-11
 
 Outcome = Literal["holds", "violated", "unclear"]
 
 SAFETY = 10.0
-"""A violation counts if it is more than so many times its estimated error."""
+"""A violation counts if it is more than this multiple of its estimated error."""
 
 RESOLUTION = 1e-3
-"""A test that finds none counts if its error is less than this share of the numbers' scale."""
+"""A test without a violation counts if its error is less than this share of the scale of the numbers."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """One test's result, and where.
+    """The result of one test, and its point.
 
     Attributes
     ----------
     violation : float
-        0 where the property holds exactly; signed where the sign has a meaning.
+        0 if the property holds exactly; signed if the sign has a meaning.
     error : float
-        An estimate of how wrong the violation may be.
+        An estimate of the violation's error.
     scale : float
-        How large the numbers are that it is made of.
-    labels, scores : tuple of float
-        The place.
-    documents : tuple of int
-        Those that matter, from 1.
-    note : str
-        The numbers, in words.
+        Magnitude of the numbers that it is computed from.
+        labels, scores : tuple of float
+            The point.
+        documents : tuple of int
+            Documents in the test, from 1.
+        note : str
+            Description of the numbers.
     """
 
     violation: float
@@ -85,7 +83,7 @@ class Place:
 
     @property
     def relative(self) -> float:
-        """The violation in units of the scale; 0 where all is 0."""
+        """The violation in units of the scale; 0 if all numbers are 0."""
         return self.violation / self.scale if self.scale > 0.0 else 0.0
 
     @property
@@ -98,11 +96,11 @@ class Place:
         """The verdict of this one test."""
         if self.violation > SAFETY * self.error:
             return "violated"
-        # Where all numbers are 0 nothing can be violated.
+        # nothing is violated if all numbers are 0
         return "holds" if SAFETY * self.error <= RESOLUTION * self.scale or self.scale == 0.0 else ("unclear")
 
     def where(self) -> str:
-        """Write the place down."""
+        """Return the point as text."""
         parts = [f"labels {in_brackets(self.labels)}", f"scores {in_brackets(self.scores)}"]
         if self.documents:
             parts.append("documents " + ", ".join(map(str, self.documents)))
@@ -116,12 +114,12 @@ class Evidence:
     Attributes
     ----------
     name : str
-        What is tested.
-    tests, violated, unclear : int
-        How many, and how they came out.
-    worst : Place, optional
-        Of the significant violations the one that is largest relative to its scale; without any,
-        the largest of the clear tests, or of all.
+        Name of the test.
+        tests, violated, unclear : int
+            Numbers of tests by outcome.
+        worst : Place, optional
+            The significant violation that is largest relative to its scale; if there is none, the largest of
+            the clear tests, or of all.
     """
 
     name: str
@@ -143,14 +141,14 @@ class Evidence:
 
     @property
     def outcome(self) -> Outcome:
-        """``"violated"`` if any test is; else ``"unclear"`` if more than half could not tell."""
+        """``"violated"`` if any test is; else ``"unclear"`` if more than half are."""
         if self.violated:
             return "violated"
         return "unclear" if 2 * self.unclear > self.tests else "holds"
 
 
 def in_brackets(values: Iterable[float]) -> str:
-    """Write numbers down."""
+    """Return numbers as text."""
     return "(" + ", ".join(f"{value:.6g}" for value in values) + ")"
 
 
@@ -159,7 +157,7 @@ Verdict = Literal["yes", "no", "undecided", "no cost"]
 COST_TESTS = ("symmetry", "jumps", "loops", "trios", "paths")
 CONVEXITY_TESTS = ("curvature", "kinks", "midpoints")
 TESTS = (*COST_TESTS, *CONVEXITY_TESTS, "sum")
-"""All tests; the module's text tells what each one is."""
+"""Names of all tests; the module's docstring describes them."""
 
 
 @dataclass(frozen=True)
@@ -171,11 +169,11 @@ class Examination:
     name : str
         The function's.
     evidence : dict of str to Evidence
-        By test, as `TESTS` names them; "trios" have no tests where no query has three documents.
+        By name of the test, from `TESTS`. "trios" has no tests if no query has three documents.
     largest_slope : float
-        The largest entry of J met, with its sign taken off: 0 for piecewise constant lambdas.
+        The largest absolute entry of J; 0 for piecewise constant lambdas.
     lowest : Place
-        Where the smallest eigenvalue of -(J + J') / 2 was met; its violation is minus that one.
+        The point with the smallest eigenvalue of -(J + J') / 2; its violation is minus the eigenvalue.
     """
 
     name: str
@@ -185,12 +183,12 @@ class Examination:
 
     @property
     def has_cost(self) -> Verdict:
-        """``"no"`` if a test refutes it, ``"undecided"`` where tests cannot tell, or ``"yes"``."""
+        """``"no"`` if a test refutes it, ``"undecided"`` if tests are unclear, or ``"yes"``."""
         return self._verdict(COST_TESTS)
 
     @property
     def convex(self) -> Verdict:
-        """The same of convexity; ``"no cost"`` where there is nothing to be convex."""
+        """The same for convexity; ``"no cost"`` if there is no cost."""
         if self.has_cost == "no":
             return "no cost"
         verdict = self._verdict(CONVEXITY_TESTS)
@@ -198,12 +196,12 @@ class Examination:
 
     @property
     def sums_to_zero(self) -> Verdict:
-        """Whether the lambdas of a query add up to 0."""
+        """Whether the lambdas of a query sum to 0."""
         return self._verdict(("sum",))
 
     @property
     def smallest_eigenvalue(self) -> float:
-        """Of -(J + J') / 2, over all places."""
+        """The smallest eigenvalue of -(J + J') / 2 over all points."""
         return float("nan") if self.lowest is None else -self.lowest.violation
 
     def refuting(self) -> list[str]:
@@ -233,7 +231,7 @@ def examine(
     seed: int = 0,
     name: str | None = None,
 ) -> Examination:
-    """Examine a lambda-function at seeded places.
+    """Examine a lambda-function at random points.
 
     Parameters
     ----------
@@ -241,17 +239,17 @@ def examine(
         (scores, labels) -> lambdas, numpy arrays of shape (documents,), lambda_i > 0 pushing
         document i up; see `lmtune.losses.lambda_functions`.
     labels : sequence of array_like, optional
-        Label vectors to examine it with; drawn by default, grades 0 to 4.
-    documents : sequence of int
-        Lengths of the drawn ones.
-    label_vectors : int
-        How many of each length.
+        Label vectors; by default they are drawn, with grades 0 to 4.
+        documents : sequence of int
+            Lengths of drawn label vectors.
+        label_vectors : int
+            Number of label vectors of each length.
     points : int
         Score vectors for each label vector, 3 or more.
     seed : int
-        Of all draws: the same one gives the same examination.
+        Seed of all draws; equal seeds give equal results.
     name : str, optional
-        What to call it.
+        Name in the results.
 
     Returns
     -------
@@ -260,8 +258,8 @@ def examine(
     Raises
     ------
     InputError
-        For settings out of range, or a function that raises, returns what is no array of finite
-        lambdas, or gives other lambdas for the same scores and labels when called again.
+        If a setting is out of range, or the function raises, does not return an array of finite lambdas, or
+        gives other lambdas for the same scores and labels when called again.
 
     Examples
     --------
@@ -291,7 +289,7 @@ def examine(
         for at, scores in enumerate(drawn.scores):
             blur = calculus.noise(called, scores, drawn.labels, examiner.precision)
             size = float(np.abs(called(scores, drawn.labels)).max())
-            # Integrals cannot come closer than the lambdas' own rounding lets them.
+            # integrals cannot be more precise than the rounding of the lambdas
             wanted = max(calculus.WANTED, 100.0 * float(blur.max()) / size if size > 0.0 else 0.0)
             own_slope, own_lowest = examiner.within(scores, blur, spread)
             slope = max(slope, own_slope)
@@ -306,7 +304,7 @@ def examine(
 
 @dataclass(frozen=True)
 class _Examiner:
-    """Tests of one function with one label vector, whose results are added to the evidence."""
+    """Tests one function with one label vector, and adds the results to the evidence."""
 
     function: CheckedFunction
     labels: Array
@@ -332,12 +330,12 @@ class _Examiner:
     def within(self, scores: Array, blur: Array, spread: float) -> tuple[float, Place]:
         """Test symmetry, curvature and the sum within a ranking.
 
-        Return the largest slope, and the place with its smallest eigenvalue.
+        Return the largest slope, and the point with the smallest eigenvalue.
         """
         lambdas = self.function(scores, self.labels)
         slopes = calculus.jacobian(self.function, scores, self.labels, blur)
         slope = float(np.abs(slopes.value).max())
-        # Forces over distances: something to hold errors against where the lambdas are constant.
+        # forces divided by distances: a scale for errors if the lambdas are constant
         scale = max(slope, float(np.abs(lambdas).max()) / spread)
         skew, doubt = np.abs(slopes.value - slopes.value.T), slopes.error + slopes.error.T
         beyond = np.where(np.eye(scores.size) > 0, -np.inf, skew - SAFETY * doubt)
@@ -346,7 +344,7 @@ class _Examiner:
         note = f"dl{i + 1}/ds{j + 1} = {one:.6g}, dl{j + 1}/ds{i + 1} = {two:.6g}"
         self.add("symmetry", (skew[i, j], doubt[i, j], scale), scores, (i, j), note)
         lowest = float(np.linalg.eigvalsh(-(slopes.value + slopes.value.T) / 2.0)[0])
-        # Weyl: eigenvalues move by no more than the norm of what is added.
+        # Weyl: eigenvalues change by at most the norm of the perturbation
         shift = float(np.linalg.norm(doubt / 2.0)) + scores.size * np.finfo(np.float64).eps * slope
         curved = self.add("curvature", (-lowest, shift, scale), scores, note=f"eigenvalue {lowest:.6g}")
         total, size = abs(float(lambdas.sum())), float(np.abs(lambdas).sum())
@@ -365,7 +363,7 @@ class _Examiner:
         self.around("loops", corners, tied, (i, j), wanted)
 
     def jumps(self, tied: Array, i: int, j: int, clear: float) -> None:
-        """Test the jump at a tie, along it and across."""
+        """Test the jump at a tie, along the tie and across it."""
         beside = tied.copy()
         beside[[i, j]] += np.array([0.1, -0.1]) * clear
         blur = calculus.noise(self.function, beside, self.labels, self.precision)
@@ -397,7 +395,7 @@ class _Examiner:
         self.add(test, (abs(loop.value), loop.error, loop.scale), tied, documents)
 
     def far(self, corners: Sequence[Array], wanted: float) -> None:
-        """Test a large triangle, and the cost half way along its first side."""
+        """Test a large triangle, and the cost at the middle of its first side."""
         first, second, third = corners
         middle = (first + second) / 2.0
         sides = ((first, middle), (middle, second), (second, third), (third, first))
@@ -421,7 +419,7 @@ class RebuiltCost:
     function : CheckedFunction
         The lambda-function.
     labels, origin : numpy.ndarray, shape (documents,)
-        The query's labels, and where integration begins.
+        Labels of the query, and start of the integration.
     """
 
     function: CheckedFunction
@@ -446,21 +444,21 @@ def rebuild_cost(
 
     .. math:: C(s) = -\int_0^1 \lambda(o + t (s - o)) \cdot (s - o)\, dt
 
-    which is the construction in the proof of Poincaré's lemma, with the minus of lambda = -dC.
+    This is the construction in the proof of Poincaré's lemma, with the minus of lambda = -dC. The result is a
+    cost only if the lambdas have one: use `check_cost` or `examine`.
 
-    It is a cost only where there is one: `check_cost` and `examine` tell.
-    From the origin 0 the straight line to s meets no tie on its way, so that each ranking gets the
-    cost that would hold if there were no other; its gradient is right within rankings even where,
-    as with LambdaRank, the values of two rankings do not meet at the tie between them.
+    The straight line from origin 0 to s crosses no tie. Each ranking then has its own cost, with the right
+    gradient within rankings. The values of two rankings may differ at the tie between them, as with
+    LambdaRank.
 
     Parameters
     ----------
     function : callable
         (scores, labels) -> lambdas.
     labels : array_like, shape (documents,)
-        The query's.
-    origin : array_like, shape (documents,), optional
-        Where the cost is 0; scores of 0 by default.
+        Labels of the query.
+        origin : array_like, shape (documents,), optional
+        The point with cost 0; scores of 0 by default.
 
     Returns
     -------
@@ -469,7 +467,7 @@ def rebuild_cost(
     Raises
     ------
     InputError
-        For labels or an origin that are no vectors of finite numbers, of one length.
+        If labels or origin are not vectors of finite numbers of one length.
 
     Examples
     --------
@@ -486,15 +484,15 @@ def rebuild_cost(
 
 
 class CostCheck(NamedTuple):
-    """Whether a rebuilt cost gives the lambdas back.
+    """Comparison of a rebuilt cost's negative gradient with the lambdas.
 
     Attributes
     ----------
     largest : float
-        Distance between the cost's negative gradient and the lambdas, divided by the largest
-        lambda of all places, where it is largest beyond errors.
-    error : float
-        The same of what the error estimates explain.
+        Distance between the cost's negative gradient and the lambdas, divided by the largest lambda of all
+        points, at the point where it exceeds the errors most.
+        error : float
+            The part that the error estimates explain, in the same units.
     """
 
     largest: float
@@ -502,7 +500,7 @@ class CostCheck(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """By how much the distance is larger than errors explain; below 0 where it is not."""
+        """Distance minus estimated errors; below 0 if errors explain the distance."""
         return self.largest - SAFETY * self.error
 
     @property
@@ -514,20 +512,20 @@ class CostCheck(NamedTuple):
 def check_cost(cost: RebuiltCost, points: Sequence[ArrayLike]) -> CostCheck:
     """Compare a rebuilt cost's gradient, by differences, with the lambdas.
 
-    The origin should be no tie, such as a random place: see `rebuild_cost` for what the origin 0
-    does not show.
+    Use an origin without ties, such as a random point: with origin 0 gaps at ties do not show (see
+    `rebuild_cost`).
 
     Parameters
     ----------
     cost : RebuiltCost
         What to check.
     points : sequence of array_like, shape (documents,)
-        Scores, no two equal in any; one at least.
+        One or more score vectors without equal scores.
 
     Raises
     ------
     InputError
-        Without points, or for points that do not fit.
+        If there are no points, or their shape differs.
     """
     if not points:
         raise InputError("no points to check a cost at", accepted="one at least")
@@ -545,7 +543,7 @@ def check_cost(cost: RebuiltCost, points: Sequence[ArrayLike]) -> CostCheck:
 
 
 def _slope(cost: RebuiltCost, scores: Array, i: int) -> tuple[float, float]:
-    """Differentiate the cost by score i, from differences at two steps."""
+    """Differentiate the cost by score i, with differences at two steps."""
     distance = np.abs(np.delete(scores, i) - scores[i])
     step = min(_STEP, 0.4 * float(distance.min()))
     slopes, errors = [], []
@@ -568,24 +566,23 @@ def _vector(name: str, values: ArrayLike, size: int | None) -> Array:
 
 
 def needed_alpha(examination: Examination) -> tuple[float, str]:
-    r"""Return how much regularisation makes an examined cost convex, and why.
+    r"""Return the regularisation strength that makes an examined cost convex, and the reason.
 
     Burges (2005) adds :math:`\alpha s_i` to lambda_i, "a positive constant along the diagonal of the
-    Hessian". With lambda = -dC that takes the other sign: :math:`\lambda_i - \alpha s_i`, the force of
-    the cost :math:`C + \alpha |s|^2 / 2`. It keeps J symmetric, and makes no cost where there is none.
+    Hessian". With lambda = -dC the sign is the opposite: :math:`\lambda_i - \alpha s_i`, the force of
+    the cost :math:`C + \alpha |s|^2 / 2`. J stays symmetric. Lambdas without a cost still have none.
 
-    The smallest eigenvalue says it for smooth lambdas. Where lambdas jump the wrong way, so that
-    the cost has a ridge, its slope falls by a finite amount over no distance, and no finite alpha
-    makes up for that. More places may ask for more.
+    For smooth lambdas, alpha is the smallest value that leaves no eigenvalue below 0 at the examined points,
+    increased by the error estimate. If lambdas jump the wrong way, the slope of the cost falls by a finite
+    amount at a point, and no finite alpha is enough. More points may need a larger alpha.
 
-    Alpha is the least that leaves no eigenvalue below 0 at the examined places, rounded up by what the
-    error estimate there leaves open; 0 for what is convex there already; infinite where no alpha will do;
-    NaN where there is no cost.
+    Alpha is 0 if the cost is already convex at the points, infinite if no alpha is enough, and NaN if there
+    is no cost.
 
     Parameters
     ----------
     examination : Examination
-        What `examine` returned.
+        Result of `examine`.
     """
     if examination.has_cost == "no":
         return math.nan, "There is no cost."
@@ -593,9 +590,9 @@ def needed_alpha(examination: Examination) -> tuple[float, str]:
     if kinks.outcome == "violated":
         assert kinks.worst is not None
         fall = f"{kinks.worst.violation:.3g} at once ({kinks.worst.where()})"
-        return math.inf, f"No finite alpha will do: across a tie the cost's slope falls by {fall}."
+        return math.inf, f"No finite alpha is enough: across a tie the cost's slope falls by {fall}."
     worst = examination.lowest
     if worst is None or curvature.outcome != "violated":
-        return 0.0, "No eigenvalue is below 0 at the examined places."
+        return 0.0, "No eigenvalue is below 0 at the examined points."
     rounded_up = worst.violation + SAFETY * worst.error
     return rounded_up, f"The smallest eigenvalue is {-worst.violation:.6g}."

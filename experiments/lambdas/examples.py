@@ -1,22 +1,20 @@
-"""Five lambda-functions to start from: copy this file, change one, and have it examined.
+"""Five lambda-functions to start from: copy this file, change one, and examine it.
 
     python -m experiments.lambdas --function my_lambdas.py:my_function --output results
     lmtune rerank train LETOR_DIR --loss lambdas:my_lambdas.py:my_function --output model
 
-A lambda-function gets the scores and the labels (grades, 0 for not relevant) of one query's
-documents, NumPy arrays of shape (documents,), and returns an array of the same shape: lambda_i is
-the force on document i, above 0 to push its score up. It must give the same answer each time, and
-finite numbers. If there is a cost C, then lambda_i = -dC/ds_i.
+A lambda-function takes the scores and the labels (grades, 0 for not relevant) of one query's documents, NumPy
+arrays of shape (documents,), and returns an array of the same shape. lambda_i is the force on document i; a
+positive force pushes its score up. Results must be finite and deterministic. If there is a cost C, then
+lambda_i = -dC/ds_i.
 
-What the laboratory finds:
+Results of the examination:
 
-================  ==================  ======================================================
-winner            a cost, not convex  piecewise constant; a ridge where two winners tie
-soft_errors       a cost, not convex  smooth; flat for pairs that are far from right
-squared_hinge     a cost, convex      smooth up to kinks that do no harm
-soft_swaps        no cost             smooth, but i feels j otherwise than j feels i
-swap_pull         no cost             constant in each ranking; the rankings do not fit together
-================  ==================  ======================================================
+- winner: a cost, not convex; piecewise constant; a ridge where two winners tie
+- soft_errors: a cost, not convex; smooth; flat for pairs far from the right order
+- squared_hinge: a cost, convex; smooth except for harmless kinks
+- soft_swaps: no cost; smooth, but the effects of i on j and j on i differ
+- swap_pull: no cost; constant in each ranking; rankings disagree at ties
 """
 
 from __future__ import annotations
@@ -28,10 +26,10 @@ Array = NDArray[np.float64]
 
 
 def winner(scores: Array, labels: Array) -> Array:
-    """Swap the winner: push the best relevant document up and an irrelevant winner down.
+    """Push the best relevant document up and a non-relevant winner down.
 
-    For the cost max(0, highest irrelevant score - highest relevant score), in the sense of "winner
-    takes all". The maximum over relevant documents makes it concave where two of them tie.
+    The cost is max(0, highest non-relevant score - highest relevant score), for "winner takes all". The
+    maximum over relevant documents makes it concave where two of them tie.
     """
     relevant = labels > 0
     lambdas = np.zeros(scores.size)
@@ -44,25 +42,24 @@ def winner(scores: Array, labels: Array) -> Array:
 
 
 def soft_errors(scores: Array, labels: Array) -> Array:
-    """Count wrongly ordered pairs, smoothly: the cost is the sum of sigmoid(s_j - s_i), y_i > y_j.
+    """Count wrongly ordered pairs smoothly: the cost is the sum of sigmoid(s_j - s_i), y_i > y_j.
 
-    Pairs that are far from the right order are hardly felt, which makes the cost robust and not
-    convex.
+    Pairs far from the right order have little effect, so the cost is robust, but not convex.
     """
     wrong = 1.0 / (1.0 + np.exp(scores[:, None] - scores[None, :]))
     return _up_and_down(wrong * (1.0 - wrong), labels)
 
 
 def squared_hinge(scores: Array, labels: Array) -> Array:
-    """Ask for a margin of 1: the cost is the sum of max(0, 1 - (s_i - s_j))^2 / 2, y_i > y_j."""
+    """Require a margin of 1: the cost is the sum of max(0, 1 - (s_i - s_j))^2 / 2, y_i > y_j."""
     return _up_and_down(np.maximum(0.0, 1.0 - (scores[:, None] - scores[None, :])), labels)
 
 
 def soft_swaps(scores: Array, labels: Array) -> Array:
-    """Weigh RankNet's pairs as LambdaRank does, at smooth ranks instead of true ones.
+    """Weight RankNet's pairs as LambdaRank, with smooth ranks instead of true ones.
 
-    The weights no longer jump; but a third document's score changes the ranks of a pair and so the
-    force within it, and nothing pushes back on that document.
+    The weights do not jump. But the score of a third document changes the ranks of a pair and therefore its
+    forces, without a reaction on that document.
     """
     wrong = 1.0 / (1.0 + np.exp(scores[:, None] - scores[None, :]))
     rank = 0.5 + wrong.sum(axis=1)
@@ -72,9 +69,9 @@ def soft_swaps(scores: Array, labels: Array) -> Array:
 
 
 def swap_pull(scores: Array, labels: Array) -> Array:
-    """Pull each wrongly ordered pair together as hard as swapping it would raise DCG.
+    """Pull each wrongly ordered pair together by the gain in DCG of swapping it.
 
-    Constant within a ranking, so that the Jacobian is 0 there; but at a tie the forces on third
+    The forces are constant within a ranking, so the Jacobian is 0 there. At a tie the forces on third
     documents jump.
     """
     order = np.argsort(-scores, kind="stable")

@@ -1,4 +1,4 @@
-"""Lambda-functions with their costs where they have one, and those that are examined, by name."""
+"""Lambda-functions and their costs, and the examined functions by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def margin(delta: float = 1.0) -> LambdaFunction:
     Parameters
     ----------
     delta : float
-        The margin, 0 or more: below 0 the equations contradict each other.
+        The margin, 0 or more; below 0 the equations are inconsistent.
     """
 
     def force(x: Array) -> Array:
@@ -61,10 +61,9 @@ def ranknet_cost(scores: Array, labels: Array, sigma: float = 1.0) -> float:
 
 
 def lambdarank(k: int | None = None, sigma: float = 1.0) -> LambdaFunction:
-    """Return LambdaRank's lambdas, as `lmtune.losses.lambdarank` has them.
+    """Return LambdaRank's lambdas, as in `lmtune.losses.lambdarank`.
 
-    RankNet's force of each pair, times what swapping the two would do to nDCG@k at the present
-    ranks.
+    RankNet's force of each pair is multiplied by the change in nDCG@k when the two swap ranks.
 
     Parameters
     ----------
@@ -84,12 +83,12 @@ def lambdarank(k: int | None = None, sigma: float = 1.0) -> LambdaFunction:
 
 
 def listnet() -> LambdaFunction:
-    """Return ListNet's lambdas: softmax of the labels less softmax of the scores."""
+    """Return ListNet's lambdas: softmax of the labels minus softmax of the scores."""
     return lambda scores, labels: softmax(labels) - softmax(scores)
 
 
 def listnet_cost(scores: Array, labels: Array) -> float:
-    """Return ListNet's cross-entropy of who comes first."""
+    """Return ListNet's top-one cross-entropy."""
     return float(-(softmax(labels) * log_softmax(scores)).sum())
 
 
@@ -102,11 +101,11 @@ def constant_pairs() -> LambdaFunction:
 
 
 def by_rank(direction: float = 1.0) -> LambdaFunction:
-    """Return forces that depend on a document's own rank alone, whatever its label.
+    """Return forces that depend only on a document's rank, not on its label.
 
-    lambda_i = direction (r_i - (n + 1) / 2): with direction 1 low documents are pushed up and high
-    ones down, with -1 they are driven apart. Piecewise constant; the cost is
-    -direction times the sum over ranks r of (r - (n + 1) / 2) s_(r).
+    lambda_i = direction (r_i - (n + 1) / 2). Direction 1 pushes low documents up and high ones down;
+    direction -1 pushes them apart. Piecewise constant; the cost is -direction times the sum over ranks r of
+    (r - (n + 1) / 2) s_(r).
     """
 
     def lambdas(scores: Array, labels: Array) -> Array:
@@ -116,11 +115,10 @@ def by_rank(direction: float = 1.0) -> LambdaFunction:
 
 
 def gain_by_rank() -> LambdaFunction:
-    """Return forces that depend on a document's own label and rank: G_i (1 - D(r_i)), centred.
+    """Return forces that depend on a document's label and rank: G_i (1 - D(r_i)), centred.
 
-    Relevant documents are pushed up, harder the further down they stand. Piecewise constant, and
-    without a cost: when two documents swap, the forces on them do not change by opposite amounts
-    unless their labels are equal.
+    Relevant documents are pushed up, more strongly at lower ranks. Piecewise constant, without a cost: when
+    two documents with different labels swap, the forces on them do not change by opposite amounts.
     """
 
     def lambdas(scores: Array, labels: Array) -> Array:
@@ -137,7 +135,7 @@ def pair_forces(force: Callable[[Array], Array], scores: Array, labels: Array) -
     Parameters
     ----------
     force : callable
-        From s_i - s_j, an array, to forces of the same shape.
+        Maps an array of s_i - s_j to forces of the same shape.
     scores, labels : numpy.ndarray, shape (documents,)
     """
     x, better = _pairs(scores, labels)
@@ -149,8 +147,8 @@ def pair_forces(force: Callable[[Array], Array], scores: Array, labels: Array) -
 def ranks(scores: Array, labels: Array) -> Array:
     """Rank documents by score, 1 the best.
 
-    Among equal scores the less relevant come first, and those equal in both share the mean of
-    their places, as in `lmtune.losses`.
+    Of equal scores the less relevant come first. Documents equal in both have their mean rank, as in
+    `lmtune.losses`.
     """
     equal = scores[None, :] == scores[:, None]
     before = (scores[None, :] > scores[:, None]) | (equal & (labels[None, :] < labels[:, None]))
@@ -160,7 +158,7 @@ def ranks(scores: Array, labels: Array) -> Array:
 
 
 def swap_values(scores: Array, labels: Array, k: int | None = None) -> Array:
-    """Return what swapping documents i and j would change nDCG@k by, shape (n, n), 0 or more."""
+    """Return the absolute change in nDCG@k when documents i and j swap, shape (n, n)."""
     gain, discounts = gains(labels), discount(ranks(scores, labels), k)
     ideal = float((np.sort(gain)[::-1] * discount(np.arange(1.0, gain.size + 1), k)).sum())
     weights: Array = np.abs((gain[:, None] - gain[None, :]) * (discounts[:, None] - discounts[None, :]))
@@ -179,7 +177,7 @@ def discount(rank: Array, k: int | None = None) -> Array:
 
 
 def _pairs(scores: Array, labels: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Return s_i - s_j, and where y_i > y_j."""
+    """Return s_i - s_j, and a mask of y_i > y_j."""
     return scores[:, None] - scores[None, :], labels[:, None] > labels[None, :]
 
 
@@ -188,7 +186,7 @@ Cost = Callable[[Array, Array], float]
 
 @dataclass(frozen=True)
 class Known:
-    """A lambda-function with what is known of it beforehand.
+    """A lambda-function, and its known cost.
 
     Attributes
     ----------

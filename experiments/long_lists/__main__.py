@@ -34,28 +34,28 @@ def experiment(
     widths: tuple[int, ...] = (256,),
     dropout: float = 0.0,
 ) -> Results:
-    """Train every loss with every seed, and compare the means over trials user by user.
+    """Train every loss with every seed, and compare the means over trials for each list.
 
     Parameters
     ----------
     options : TrainingOptions
         the options of each training
     data : str
-        file of ratings, or of training examples with labels; without it made ratings
+        file of ratings, or of training examples with labels; default: synthetic ratings
     test : str
-        file of test examples with labels; without it data are ratings
+        file of test examples with labels; if missing, data are ratings
     losses : tuple of str
-        losses with options as NAME:OPTION=VALUE
+        losses with options, NAME:OPTION=VALUE
     trials : int
-        seeds a loss
+        seeds for each loss
     held_out : int
-        each user's latest ratings for tests, and as many before them for validation
+        number of each user's latest ratings for tests, and as many before them for validation
     graded : bool
-        take ratings as grades
+        use ratings as grades
     widths : tuple of int
-        hidden layers of the network of labels
+        widths of the hidden layers of the label network
     dropout : float
-        after each hidden layer
+        dropout after each hidden layer
     """
     where = {"data": data, "test": test, "held_out": held_out, "graded": graded}
     where |= {"widths": widths, "dropout": dropout}

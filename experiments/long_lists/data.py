@@ -1,4 +1,4 @@
-"""Ratings and multi-label examples as long lists: relevant pairs to train on, held-out pairs to measure."""
+"""Ratings and multi-label examples as long lists: relevant training pairs and held-out pairs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _SEPARATORS = {".dat": "::", ".csv": ",", ".tsv": "\t", ".data": "\t"}
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Held-out relevant items, and the items that are left out of each ranking.
+    """Held-out relevant items, and the items excluded from each ranking.
 
     Attributes
     ----------
     lists : int64 (n,)
-        Numbers of the lists that are measured.
+        Indices of the evaluated lists.
     relevant, seen : sparse array (all lists, items)
-        Grades of the held-out items; anything but 0 for those left out.
+        Grades of the held-out items; non-zero for excluded items.
     weights : float64 (items,)
         Inverse propensities of the items, for ``psp@k``.
     """
@@ -45,10 +45,10 @@ class HeldOut:
     weights: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))
 
     def measure(self, score: Score, measures: Sequence[str]) -> NDArray[np.float64]:
-        """Measure rankings of all items that were not seen, shape (lists, measures).
+        """Evaluate rankings of all items that are not excluded, shape (lists, measures).
 
-        ``ndcg@k`` is the mean over the orders of tied items; ``p@k`` and ``psp@k`` take the first of them.
-        ``psp@k`` is divided by the mean of the largest value that any ranking reaches.
+        ``ndcg@k`` is the mean over the orders of tied items; ``p@k`` and ``psp@k`` use the first order.
+        ``psp@k`` is divided by the mean of the ideal values.
         """
         ends = range(_BLOCK, len(self.lists), _BLOCK)
         blocks = [self._block(score, rows, measures) for rows in np.split(self.lists, ends)]
@@ -80,7 +80,7 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class LongLists:
-    """Lists of the same items: relevant pairs to train on, and what validation and tests measure.
+    """Lists of the same items: relevant training pairs, and held-out validation and test pairs.
 
     Attributes
     ----------
@@ -88,11 +88,11 @@ class LongLists:
     items : int
     validation, test : HeldOut
     network : callable
-        Makes the network that scores them.
+        Creates the network that scores the items.
     inputs : callable
-        Takes numbers of training lists and returns what the network takes before the items.
+        Maps indices of training lists to the first inputs of the network.
     held_out_inputs : mapping of str to callable
-        The same of "validation" and "test".
+        The same for "validation" and "test".
     """
 
     pairs: RelevantPairs
@@ -104,7 +104,7 @@ class LongLists:
     held_out_inputs: Mapping[str, Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]]
 
     def measure(self, network: Any, part: str, measures: Sequence[str]) -> NDArray[np.float64]:
-        """Measure a network on "validation" or "test", shape (lists, measures)."""
+        """Evaluate a network on "validation" or "test", shape (lists, measures)."""
         held: HeldOut = getattr(self, part)
 
         @torch.no_grad()
@@ -116,7 +116,7 @@ class LongLists:
 
 
 def read_ratings(path: str | Path) -> pd.DataFrame:
-    """Read MovieLens' ratings: user, item, rating, time; users and items become numbers from 0."""
+    """Read MovieLens' ratings: user, item, rating, time; users and items become indices from 0."""
     separator = _SEPARATORS.get(Path(path).suffix, "\t")
     header = 0 if separator == "," else None
     columns = ["user", "item", "rating", "time"]
@@ -127,7 +127,7 @@ def read_ratings(path: str | Path) -> pd.DataFrame:
 
 
 def made_ratings() -> pd.DataFrame:
-    """Make ratings of forty users, who each like one of two halves of sixty items."""
+    """Make ratings of forty users; each likes one half of sixty items."""
     random = np.random.default_rng(0)
     items = np.concatenate([(user % 2) * 30 + random.permutation(30)[:12] for user in range(40)])
     made = {"user": np.repeat(np.arange(40), 12), "item": items, "rating": 1.0, "time": np.arange(480)}
@@ -138,7 +138,7 @@ def made_ratings() -> pd.DataFrame:
 def rating_lists(
     ratings: pd.DataFrame, *, held_out: int = 5, graded: bool = False, dropout: float = 0.0
 ) -> LongLists:
-    """Hold each user's latest ratings out: the last for tests, as many before them for validation.
+    """Hold out each user's latest ratings: the last for tests, as many before them for validation.
 
     Users with no more than twice `held_out` ratings keep all of them in training.
     """
@@ -170,16 +170,16 @@ def rating_lists(
 
 
 def read_examples(path: str | Path) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Read features and labels as the extreme-classification repository writes them.
+    """Read features and labels in the format of the extreme-classification repository.
 
-    The first line has the numbers of examples, features and labels; each other line has
-    ``LABEL,LABEL FEATURE:VALUE FEATURE:VALUE``, ids from 0, without labels perhaps.
+    The first line has the numbers of examples, features and labels. Each other line has
+    ``LABEL,LABEL FEATURE:VALUE FEATURE:VALUE``, with ids from 0; labels may be missing.
     """
     with Path(path).open(encoding="ascii") as stream:
         shape = [int(number) for number in stream.readline().split()]
         lines = [line.rstrip("\n") for line in stream]
     if len(shape) != 3 or len(lines) != shape[0]:
-        accepted = "EXAMPLES FEATURES LABELS, then a line an example"
+        accepted = "EXAMPLES FEATURES LABELS, then one line for each example"
         raise InputError("not a file of labelled examples", file=path, accepted=accepted)
     labels, features = sparse.lil_array((shape[0], shape[2])), sparse.lil_array((shape[0], shape[1]))
     for row, line in enumerate(lines):
@@ -198,7 +198,7 @@ def read_examples(path: str | Path) -> tuple[sparse.csr_array, sparse.csr_array]
 def label_lists(
     train: Path, test: Path, *, widths: Sequence[int] = (256,), validation: float = 0.1, dropout: float = 0.0
 ) -> LongLists:
-    """Make lists of all labels of multi-label examples, bags of words scaled to length 1."""
+    """Make lists of all labels for multi-label examples with bags of words scaled to length 1."""
     (words, labels), (test_words, test_labels) = read_examples(train), read_examples(test)
     order = np.random.default_rng(0).permutation(words.shape[0])
     count = round(validation * len(order))
@@ -221,7 +221,7 @@ def label_lists(
 
         return inputs
 
-    def held(part: str) -> HeldOut:
+    def held_out_part(part: str) -> HeldOut:
         labelled = np.flatnonzero(np.diff(relevant[part].indptr))
         return HeldOut(labelled, relevant[part], sparse.csr_array(relevant[part].shape), weights)
 
@@ -230,12 +230,18 @@ def label_lists(
 
     of_parts = {part: of_part(part) for part in ("validation", "test")}
     return LongLists(
-        pairs, labels.shape[1], held("validation"), held("test"), network, of_part("train"), of_parts
+        pairs,
+        labels.shape[1],
+        held_out_part("validation"),
+        held_out_part("test"),
+        network,
+        of_part("train"),
+        of_parts,
     )
 
 
 def _inverse_propensities(labels: sparse.csr_array, a: float = 0.55, b: float = 1.5) -> NDArray[np.float64]:
-    """Weigh labels by 1 + C (n + B)^-A (Jain et al. 2016); rare ones more."""
+    """Weight labels by 1 + C (n + B)^-A (Jain et al. 2016); rare labels have larger weights."""
     counts, examples = np.asarray(labels.sum(axis=0)).ravel(), labels.shape[0]
     c = (np.log(examples) - 1.0) * (b + 1.0) ** a
     weights: NDArray[np.float64] = 1.0 + c * (counts + b) ** -a

@@ -1,4 +1,4 @@
-"""The networks that score long lists: NeuMF for users and items, bags of words for labels."""
+"""Networks that score long lists: NeuMF for users and items, bag-of-words networks for labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional
 
 
 def _hidden(widths: Sequence[int], dropout: float) -> nn.Sequential:
-    """Layers of rectified units after one of width ``widths[0]``."""
+    """Return layers of rectified units after one of width ``widths[0]``."""
     layers: list[nn.Module] = [nn.ReLU(), nn.Dropout(dropout)] if widths else []
     for before, width in pairwise(widths):
         layers += [nn.Linear(before, width), nn.ReLU(), nn.Dropout(dropout)]
@@ -19,7 +19,7 @@ def _hidden(widths: Sequence[int], dropout: float) -> nn.Sequential:
 
 
 class NeuMF(nn.Module):
-    """Matrix factorisation and a perceptron, joined by a linear layer (He et al. 2017)."""
+    """Matrix factorisation and a perceptron, combined by a linear layer (He et al. 2017)."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class NeuMF(nn.Module):
         super().__init__()
         self.user_factors, self.user_inputs = (nn.Embedding(users, width) for _ in range(2))
         self.item_factors, self.item_inputs = (nn.Embedding(items, width) for _ in range(2))
-        # The first layer is a sum of one on users and one on items: users enter once a list.
+        # the first layer is the sum of a user layer and an item layer: the user part is computed once a list
         self.of_user = nn.Linear(width, layers[0])
         self.of_item = nn.Linear(width, layers[0], bias=False)
         self.perceptron = _hidden(layers, dropout)
@@ -58,7 +58,7 @@ class NeuMF(nn.Module):
 
 
 class LabelNetwork(nn.Module):
-    """A linear scorer of bags of words, or one behind hidden layers of rectified units."""
+    """A linear scorer of bags of words, with optional hidden layers of rectified units."""
 
     def __init__(
         self, features: int, labels: int, widths: Sequence[int] = (), *, dropout: float = 0.0
@@ -72,7 +72,7 @@ class LabelNetwork(nn.Module):
         self.last = nn.Linear(widths[-1], labels) if widths else nn.Identity()
 
     def score_all(self, words: Tensor, values: Tensor, starts: Tensor) -> Tensor:
-        """Score every label; example b holds the `words` from ``starts[b]`` on, with `values`."""
+        """Score every label; the words of example b are `words` from ``starts[b]`` on, with `values`."""
         bags = functional.embedding_bag(
             words, self.words, starts, mode="sum", per_sample_weights=values, include_last_offset=True
         )

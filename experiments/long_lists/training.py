@@ -1,4 +1,4 @@
-"""Train a network on long lists by samples of their items (Qiu et al. 2022, section 7.2)."""
+"""Train a network on long lists with samples of their items (Qiu et al. 2022, section 7.2)."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ class TrainingOptions:
     warm_up_loss : str
         loss of the first epochs
     warm_up : int
-        first epochs with that loss, then the last layer is drawn anew
+        number of first epochs with that loss; then the last layer is reinitialised
     epochs : int
         passes over the lists, warm-up included
     visits : int
         visits of each list in an epoch
     batch_size : int
-        lists a step
+        lists in a step
     list_size : int
-        items of a list in a step, drawn anew; 0 takes all
+        items of a list in a step, sampled in each step; 0: all items
     list_relevant : int
-        relevant ones among them
+        number of relevant items among them
     learning_rate : float
         Adam's rate
     weight_decay : float
         Adam's weight decay
     measure : str
-        the measure by which validation chooses the epoch
+        validation measure that chooses the epoch
     seed : int
         seed of the first trial
     """
@@ -75,7 +75,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained network with the weights of its best epoch, and one validation value an epoch."""
+    """A trained network with the weights of its best epoch, and the validation value of each epoch."""
 
     network: nn.Module
     validation: list[float]
@@ -85,13 +85,13 @@ class Trained:
 def train(
     lists: LongLists, loss: str, options: TrainingOptions, watch: Callable[[nn.Module], None] | None = None
 ) -> Trained:
-    """Train on long lists; keep the epoch, after the warm-up, with the best validation value.
+    """Train on long lists; use the epoch after the warm-up with the best validation value.
 
     Parameters
     ----------
     lists : LongLists
     loss : str
-        A loss with options, as `lmtune.rerank.parse_loss` reads it.
+        A loss with options, for `lmtune.rerank.parse_loss`.
     options : TrainingOptions
     watch : callable, optional
         Called with the network after each epoch.

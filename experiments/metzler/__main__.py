@@ -31,7 +31,7 @@ PRINTED = {
     "robust04": "0.2920 0.2756 0.2931 0.2821 0.2661 0.2840 0.4323 0.4384 0.4434",
     "wt10g": "0.1930 0.1922 0.2003 0.1834 0.1805 0.1907 0.3204 0.3143 0.3388",
 }
-"""Table 1's columns, measure by measure, each with `METHODS`."""
+"""Columns of Table 1, by measure; each has `METHODS`."""
 
 DIFFERENCES = (
     "it does not print its training and test topics: those of its author's companion work for its four "
@@ -51,7 +51,7 @@ def experiment(
     tolerance: float = 0.001,
     seed: int = 0,
 ) -> Results:
-    """Tune by the paper's methods and print its table with ours beside it.
+    """Tune with the paper's methods, and print the paper's table and ours.
 
     Parameters
     ----------
@@ -60,13 +60,13 @@ def experiment(
     points : tuple of int
         grid points along lambda and mu
     ascents : int
-        coordinate ascents from the best of them
+        coordinate ascents from the best grid points
     restarts : int
         random restarts of the coordinate ascent
     starts : int
         starts of RankNet's descent
     tolerance : float
-        of the certificates of training topics, which cut losses in two; 0 for none
+        tolerance of the certificates on training topics, which split losses into the two errors; 0: none
     seed : int
         seed of folds, starts and restarts
     """
@@ -110,14 +110,14 @@ def compare(*, dataset: str, searched: Mapping[str, Any], tolerance: float) -> d
     Returns
     -------
     dict
-        ``values`` of each test topic by measure and method, ``fits`` (a row a fold, measure and method),
-        ``gaps`` (a row a measure, fold and method) and ``notes``.
+        ``values`` of each test topic by measure and method, ``fits`` and ``gaps`` (a row for each fold,
+        measure and method), and ``notes``.
     """
-    # Coordinate descent of RankNet's cost is the plan's default.
+    # the plan's default for RankNet's cost is coordinate descent
     plan = Plan(tuple(parse_measures(MEASURES)), approx=False, final=False, **searched)
     [collection] = named_collections([folder_of(dataset)], Collection())
-    ready = prepare(collection, Split(), plan)
-    result = run_experiment(ready.pool, ready.folds, plan, notes=ready.notes)
+    prepared = prepare(collection, Split(), plan)
+    result = run_experiment(prepared.pool, prepared.folds, plan, notes=prepared.notes)
     values: dict[str, dict[str, list[float]]] = {}
     for row in result.rows:
         values.setdefault(str(row.measure), {})[row.method] = row.values.tolist()
@@ -127,28 +127,29 @@ def compare(*, dataset: str, searched: Mapping[str, Any], tolerance: float) -> d
         for row in result.rows
         for number, fit in enumerate(row.fits, 1)
     ]
-    gaps = list(_gaps(ready, result, tolerance)) if tolerance else []
+    gaps = list(_gaps(prepared, result, tolerance)) if tolerance else []
     return {"values": values, "fits": fits, "gaps": gaps, "notes": list(result.notes)}
 
 
-def _gaps(ready: Prepared, result: CollectionResult, tolerance: float) -> Iterator[dict[str, Any]]:
-    """Cut losses in two: yield a row a measure, fold and method.
+def _gaps(prepared: Prepared, result: CollectionResult, tolerance: float) -> Iterator[dict[str, Any]]:
+    """Split losses into the two errors: yield a row for each measure, fold and method.
 
-    ``missed`` is what the method misses on its training topics, against their certified best (``unproven``
-    is the certificate's gap); ``few_topics`` what even that best loses on the test topics, against Optimal;
-    ``beyond`` what the method loses beyond.
+    ``missed`` is the optimisation error on the training topics, relative to their certified best;
+    ``unproven`` is the certificate's gap. ``few_topics`` is the loss of this best on the test topics,
+    relative to Optimal. ``beyond`` is the further loss of the method.
     """
     fits = {(row.measure, row.method): row.fits for row in result.rows}
     for measure in dict.fromkeys(row.measure for row in result.rows):
-        for number, fold in enumerate(ready.folds):
+        for number, fold in enumerate(prepared.folds):
             settings = {method: fits[measure, method][number].params for method in METHODS}
             tuner = CertifiedOptimum(measure, tolerance=tolerance, starts=[*settings.values()])
-            proven = tuner.fit(ready.pool, topics=fold.train)
+            proven = tuner.fit(prepared.pool, topics=fold.train)
             settings[OPTIMUM] = proven.best_params_
             values = {
-                name: measure_settings(ready.pool, own, [measure])[:, 0, 0] for name, own in settings.items()
+                name: measure_settings(prepared.pool, own, [measure])[:, 0, 0]
+                for name, own in settings.items()
             }
-            parts = decompose(values, *map(ready.pool.positions, (fold.train, fold.test)))
+            parts = decompose(values, *map(prepared.pool.positions, (fold.train, fold.test)))
             for method in (DIRECT, RANKNET):
                 yield {"measure": str(measure), "method": method, "fold": number + 1} | {
                     "missed": parts[method]["optimisation"],
@@ -161,7 +162,7 @@ def _gaps(ready: Prepared, result: CollectionResult, tolerance: float) -> Iterat
 def _cells(table: pd.DataFrame) -> pd.DataFrame:
     """Count the cells in which RankNet is significantly better or worse than direct search.
 
-    The paper: never better; worse in MAP and BPREF on WSJ and ROBUST, and in P@10 on WSJ.
+    In the paper, RankNet is never better; it is worse in MAP and BPREF on WSJ and ROBUST, and in P@10 on WSJ.
     """
     by_method = table.set_index("method")
     ranknet, direct = by_method.loc[[RANKNET]], by_method.loc[[DIRECT]]

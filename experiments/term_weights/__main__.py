@@ -104,7 +104,7 @@ def direct(pool: CandidatePool, topics: Sequence[str], budget: int) -> Found:
         rows = found.fit(pool, topics=topics).results_[: budget - spent]
         spent += len(rows)
         top = rows.iloc[int(rows["AP"].to_numpy().argmax())]
-        best = max(best, (float(top["AP"]), dict(top[space.names])), key=lambda own: own[0])
+        best = max(best, (float(top["AP"]), dict(top[space.names])), key=lambda pair: pair[0])
         if spent >= budget:
             return Found(best[1], spent, f"{climb + 1} climbs")
     raise AssertionError
