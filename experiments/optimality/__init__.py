@@ -1,1 +1,1 @@
-"""Whether trained networks and tuned parameters are local optima of a measure."""
+"""Tests whether trained networks and tuned parameters are local optima of a measure."""

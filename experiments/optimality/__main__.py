@@ -1,4 +1,4 @@
-"""Whether a trained net is at a local optimum of a measure, by random directions."""
+"""Test by random directions whether a trained net is at a local optimum of a measure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUICK = {
     "batch_size": 60,
 }
 LONGER = 4
-"""Two-layer nets converge so much more slowly: so many times the epochs."""
+"""Factor on the epochs of two-layer nets, which converge more slowly."""
 
 
 def experiment(
@@ -38,25 +38,24 @@ def experiment(
     shifts: int = 21,
     weights: int = 50,
 ) -> Results:
-    """Test nets trained to convergence by several losses (Yue and Burges 2007, section 5.3).
+    """Test nets trained to convergence with several losses (Yue and Burges 2007, section 5.3).
 
-    On the training queries the measure is taken at points a step away in random directions (the
-    one-sided Monte Carlo test of `experiments.landscape`), and with one weight at a time shifted by a
-    percentage of its trained value. LambdaRank is truncated at the measure's cutoff, for it is to follow
-    that measure.
+    The measure is evaluated on the training queries at two kinds of points. The first are a step away in
+    random directions (the one-sided Monte Carlo test of `experiments.landscape`). In the second, one weight
+    is shifted by a percentage of its trained value. LambdaRank is truncated at the measure's cutoff.
 
     Parameters
     ----------
     training : Training
-        the options of the trainings; two-layer nets take four times the epochs
+        options of the trainings; two-layer nets have four times the epochs
     networks : tuple of str
         linear, two-layer
     losses : tuple of str
-        losses to train by
+        training losses
     confidence : float
         confidence of the bounds on the share of ascending directions
     share : float
-        the share to bound, which makes how many directions are needed
+        the share to bound; it determines the number of directions
     steps : tuple of float
         steps, relative to the weights' norm
     shift : float
@@ -64,7 +63,7 @@ def experiment(
     shifts : int
         shifts of a single weight, an odd number
     weights : int
-        single weights a net, the largest of each layer first
+        shifted weights of a net, the largest of each layer first
     """
     test = {"confidence": confidence, "share": share, "steps": steps}
     grid = {"shift": shift, "shifts": shifts, "weights": weights}
@@ -92,7 +91,7 @@ def experiment(
 def examine(
     *, training: Training, network: str, loss: str, test: Mapping[str, Any], grid: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Train a network by a loss, count ascending directions and shift single weights."""
+    """Train a network with a loss, count ascending directions, and shift single weights."""
     trained, (train, held_out) = training.train(network, loss)
     sign, measure = training.sign, training.measure
     flat, objective = trained.network, NetworkMeasure(trained.network, train, measure)
@@ -102,7 +101,7 @@ def examine(
         objective, flat.point, flat.scale(), test["steps"], directions, training.seed, confidence=confidence
     )
     shifts = np.linspace(-grid["shift"], grid["shift"], grid["shifts"])
-    # Gains, so that more is better for costs as well.
+    # gains: higher is better for costs too
     gains = {
         flat.name(weight): objective.at_weight(flat.point, weight, values) - found.value
         for weight in _largest(flat, grid["weights"])
@@ -133,7 +132,7 @@ def examine(
 
 
 def _largest(flat: FlatNetwork, count: int) -> list[int]:
-    """Return weights: those to the score first, then the others, the largest of each first."""
+    """Return indices of weights: those of the last layer first, then the others, each by falling size."""
     inner = np.arange(flat.point.size) < flat.last.start
     order = np.lexsort((-np.abs(flat.point), inner))
     return [int(weight) for weight in order[:count]]

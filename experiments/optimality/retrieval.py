@@ -1,4 +1,4 @@
-"""Whether RankNet's lambda and mu are a local optimum of MAP, beside Direct's."""
+"""Test whether RankNet's and Direct's lambda and mu are local optima of MAP."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def experiment(
     steps: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0),
     seed: int = 0,
 ) -> Results:
-    """Look for ascents of a measure from the choices of RankNet and of direct search.
+    """Look for ascents of a measure from the settings of RankNet and of direct search.
 
-    Metzler (SIGIR 2007) minimises the RankNet cost in place of a measure. Here the measure is examined
-    at RankNet's choice as Yue and Burges (2007) examine NDCG at LambdaRank's weights: by random
-    directions in (logit lambda, log mu), where RankNet searched. Direct's choice is the control.
+    Metzler (SIGIR 2007) minimises the RankNet cost instead of a measure. The measure is examined at RankNet's
+    setting as Yue and Burges (2007) examine NDCG at LambdaRank's weights: by random directions in
+    (logit lambda, log mu), the space of RankNet's search. Direct's setting is the control.
 
     Parameters
     ----------
     dataset : str
-        a collection, as lmtune.load takes it
+        collection: a name or path for lmtune.load
     topics : int
-        how many topics, drawn by the seed; 0 for all
+        number of topics, sampled with the seed; 0 for all
     measure : str
         AP, P@k, Bpref, nDCG@k
     directions : int
-        random directions from each choice
+        random directions from each setting
     steps : tuple of float
         step sizes in (logit lambda, log mu)
     seed : int
@@ -73,7 +73,7 @@ def examine(
     seed: int,
     method: str,
 ) -> dict[str, Any]:
-    """Tune on all topics; return rows of ``points``, the choice, and of ``ascents``, by step."""
+    """Tune on all topics; return rows of ``points``, the setting, and of ``ascents``, by step."""
     pool, judged_by = load_pool(dataset, topics=topics, seed=seed), parse_measure(measure)
     plan = Plan((judged_by,), approx=False, final=False, seed=seed)
     result = run_experiment(pool, [Fold(pool.topics, pool.topics)], plan)
@@ -94,20 +94,20 @@ def examine(
 
 @dataclass(frozen=True)
 class MeanOnPool:
-    """A measure's mean over a pool's topics, at a point (logit lambda, log mu).
+    """The mean of a measure over a pool's topics, as a function of (logit lambda, log mu).
 
     Attributes
     ----------
     pool : CandidatePool
         The collection.
     measure : Measure
-        What is measured.
+        The measure.
     space : ParameterSpace
-        The domain: NaN outside its `unbounded_box`.
+        The domain; the mean is NaN outside its `unbounded_box`.
     depth : int
         Run depth.
     known : dict
-        Values by a point's bytes.
+        Cached values, by the bytes of the point.
     """
 
     pool: CandidatePool
@@ -125,7 +125,7 @@ class MeanOnPool:
         return self._means(point + steps[:, None] * direction)
 
     def remember(self, points: Vector) -> None:
-        """Measure points, shape (points, 2), for later: many at once take half the time."""
+        """Evaluate points, shape (points, 2), and cache the values; many at once take half the time."""
         for first in range(0, len(points), BATCH):
             self._means(points[first : first + BATCH])
 
@@ -136,7 +136,7 @@ class MeanOnPool:
         if new:
             settings = np.array([self.space.from_unbounded(point) for point in new])
             values = measure_settings(self.pool, settings, [self.measure], depth=self.depth)
-            # A row a setting, so that its sum does not depend on how many there are.
+            # a row for each setting, so that its sum does not depend on the number of settings
             means = np.ascontiguousarray(values[:, :, 0].T).mean(axis=1)
             for point, mean in zip(new, means.tolist(), strict=True):
                 self.known[point.tobytes()] = mean

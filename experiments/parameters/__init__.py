@@ -1,1 +1,1 @@
-"""Methods of tuning as parameters grow in number."""
+"""Tuning methods by number of parameters."""

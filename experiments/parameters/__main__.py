@@ -1,4 +1,4 @@
-"""What tuning takes and reaches as parameters grow in number, and how models compare."""
+"""Cost and effectiveness of tuning by number of parameters, and comparison of models."""
 
 from __future__ import annotations
 
@@ -44,25 +44,26 @@ QUICK = {
 }
 WORK = ("evaluations", "documents", "seconds")
 WARM = 20
-"""Topics that compile all kernels before anything is timed."""
+"""Topics used to compile all kernels before timing."""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How each model is tuned.
+    """Options of the tuning of each model.
 
     Attributes
     ----------
     measure : str
         AP, P@k, Bpref, nDCG@k, RR
     folds : int
-        of the topics
+        number of folds
+
     restarts : int
-        of the coordinate ascent that begins without a grid
+        restarts of the coordinate ascent without a grid
     evaluations : int
-        what SPSA may measure
+        budget of evaluations for SPSA
     certify : float
-        prove Optimal to be this near the best, of models with a proof; 0: no
+        tolerance of a certificate for Optimal, for models that have one; 0: none
     seed : int
         seed of folds and starts
     """
@@ -84,25 +85,26 @@ def experiment(
     datasets: tuple[str, ...] = ("pydocs",),
     models: tuple[str, ...] = ("dirichlet", "jelinek-mercer", "two-stage", "bm25", "sdm"),
 ) -> Results:
-    """Tune models by several methods on each fold's training topics, and measure them on the others.
+    """Tune models by several methods on each fold's training topics, and evaluate them on the others.
 
-    Methods are compared with Direct, and models with one another by what Direct chose, by paired t-tests
-    with Holm's correction.
+    Methods are compared with Direct. Models are compared with each other at Direct's settings. Tests are
+    paired t-tests with Holm's correction.
 
     Parameters
     ----------
     tuning : Tuning
-        the options of a fit
+        options of a fit
     datasets : tuple of str
-        collections, as lmtune.load takes them
+        collections: names or paths for lmtune.load
     models : tuple of str
-        models, as fields:title+contents
+        models, such as fields:title+contents
 
     Returns
     -------
     dict
-        ``methods``: a row a collection, model and method, with means over test topics, the difference to
-        Direct, and a fold's mean work; ``models``: each pair of models; ``folds``: settings and climbs.
+        ``methods`` has a row for each collection, model and method: means over test topics, difference from
+        Direct, and mean cost of a fold. ``models`` has each pair of models. ``folds`` has settings and
+        climbs.
     """
     calls = [
         {"tuning": tuning, "dataset": dataset, "model": model} for dataset in datasets for model in models
@@ -133,7 +135,7 @@ def experiment(
 
 
 def tune(*, tuning: Tuning, dataset: str, model: str) -> list[dict[str, Any]]:
-    """Tune a model on a collection; return a row a method and fold, and one of Optimal."""
+    """Tune a model on a collection; return a row for each method and fold, and for Optimal."""
     measure, seed = tuning.measure, tuning.seed
     plan = Plan((measure,), model=_name(model), seed=seed)  # type: ignore[arg-type]
     [collection] = named_collections([folder_of(dataset)], Collection())
@@ -183,12 +185,12 @@ def _rows(
 
 
 def _name(model: str) -> str:
-    """Return a model's name; among options, which commas part, fields are joined by ``+``."""
+    """Return a model's name; fields are joined by ``+``, because commas separate options."""
     return model.replace("+", ",")
 
 
 def _freedom(space: ParameterSpace) -> int:
-    """Count free parameters, less one for each group that adds up to 1."""
+    """Count free parameters, minus one for each group that sums to 1."""
     return len(space.free) - len(shares(space.free))
 
 

@@ -1,1 +1,1 @@
-"""How smooth a measure is in a network's weights and in a model's parameters."""
+"""Smoothness of a measure in network weights and in model parameters."""

@@ -1,4 +1,4 @@
-"""Smoothness of a measure in single weights of a trained net, on more and more queries."""
+"""Smoothness of a measure in single weights of a trained net, by number of queries."""
 
 from __future__ import annotations
 
@@ -33,20 +33,21 @@ def experiment(
 ) -> Results:
     """Shift single weights of nets trained by LambdaRank (Yue and Burges 2007, section 5.2, figures 2, 3).
 
-    Of the linear net the weights of the largest absolute values are shifted, of the two-layer net those
-    from the hidden units to the output. The same grid of shifts serves all subsamples of queries, so that
-    roughness can be compared; a finer grid about the largest weight shows the discontinuities.
+    The shifted weights are those with the largest absolute values in the linear net, and those from the
+    hidden units to the output in the two-layer net. All subsamples of queries use the same grid of shifts, so
+    that their roughness can be compared. A finer grid around the largest weight shows the discontinuities.
 
     Parameters
     ----------
     training : Training
-        the options of the trainings; all nets are trained by LambdaRank
+        options of the trainings; all nets are trained with LambdaRank
     queries : tuple of int
         sizes of the subsamples
     networks : tuple of str
         linear, two-layer
     weights : int
-        weights of the linear net
+        number of shifted weights of the linear net
+
     shift : float
         largest shift, percent of a weight
     zoom : float
@@ -67,7 +68,7 @@ def experiment(
     return {
         "nets": tables["nets"],
         "medians": medians,
-        # Of independent jumps the power is -0.5.
+        # the power is -0.5 for independent jumps
         "noise": power_law(whole, ["network"], "queries", "noise"),
         "roughness": tables["roughness"],
         "curves": tables["curves"],
@@ -84,10 +85,10 @@ def sweep(
     points: int,
     shifts: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Train a net, and take the measure as single weights are shifted."""
+    """Train a net, and evaluate the measure with single weights shifted."""
     trained, (train, _) = training.train(network, "lambdarank")
     flat = trained.network
-    # Of costs the objective is minus them: higher is better.
+    # the objective is minus a cost: higher is better
     sign, measure = training.sign, training.measure
     order = np.random.default_rng([training.seed, 52]).permutation(len(train.queries))
     chosen = _weights(flat, weights)
@@ -104,7 +105,7 @@ def sweep(
                 for at, value in zip(grid.tolist(), (sign * values).tolist(), strict=True)
             ]
             numbers, best = roughness(values), int(np.argmax(values))
-            # The noise is that of a shift by 1%, whatever the grid.
+            # the noise is that of a shift by 1%, for any grid
             noise = jump_noise(sign * values) * np.sqrt((points - 1) / (2 * grid[-1]))
             rough.append(
                 {**key, "trained": float(flat.point[weight]), "variation": numbers.ratio}
@@ -119,7 +120,7 @@ def sweep(
 
 
 def _weights(flat: FlatNetwork, count: int) -> list[int]:
-    """Return weights that the score is linear in, the largest first; of a two-layer net all."""
+    """Return weights in which the score is linear, the largest first; all of them for a two-layer net."""
     last = flat.point[flat.last]
     order = np.argsort(-np.abs(last), kind="stable") + flat.last.start
     return [int(weight) for weight in (order if flat.hidden else order[:count])]

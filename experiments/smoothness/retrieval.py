@@ -21,9 +21,9 @@ from lmtune.tuning.direct import Surface
 QUICK = {"measures": ("AP",), "topics": (10, 100, 1000), "samples": 5, "points": 191, "zoom_points": 101}
 LAMBDA, MU = "lambda", "mu"
 COLUMN = "topics_"
-"""Columns of the table ``curves`` begin with it; the number of topics follows."""
+"""Prefix of columns of the table ``curves``; the number of topics follows."""
 STRIDES = (1, 2, 5, 10, 25, 50)
-"""Every so many points of a line, where they divide it."""
+"""Steps between points of a line; only divisors of its length are used."""
 GRID = (20, 26)
 
 Vector = NDArray[np.float64]
@@ -43,28 +43,28 @@ def experiment(
 ) -> Results:
     """Measure along lambda and log mu, through the best grid point of all topics.
 
-    For one topic a measure is a step function of the parameters. Its mean over n topics has n times as
-    many steps, each 1/n as high, so that the total variation at the finest scale need not fall: what
-    topics smooth is the curve at a given step. Roughness is therefore measured at several steps.
+    For one topic a measure is a step function of the parameters. The mean over n topics has n times as many
+    steps of 1/n of the height, so the total variation at the finest scale may not fall. More topics smooth
+    the curve at a given step. Roughness is therefore measured at several steps.
 
     Parameters
     ----------
     dataset : str
-        a collection, as lmtune.load takes it
+        collection: a name or path for lmtune.load
     measures : tuple of str
         AP, P@k, Bpref, nDCG@k ...
     topics : tuple of int
-        numbers of topics; all of them are always among them
+        numbers of topics; the number of all topics is added
     samples : int
-        samples of each number of topics
+        samples for each number of topics
     points : int
-        points along each parameter; 951 are steps of .001 in lambda
+        points along each parameter; 951 give steps of 0.001 in lambda
     zoom_points : int
-        points of the section
+        points of the zoomed section
     zoom : float
         share of the range that the section covers
     smooth : float
-        a curve is called smooth if it goes up and down by this share more than one hill
+        a curve is smooth if its total variation exceeds that of one hill by at most this share
     seed : int
         seed of the samples
     """
@@ -102,7 +102,7 @@ def experiment(
 
 
 def _medians(rough: pd.DataFrame) -> pd.DataFrame:
-    """Take the samples' medians, with the 10th and 90th percentiles of the excess."""
+    """Return medians over samples, and the 10th and 90th percentiles of the excess."""
     grouped = rough.groupby(["measure", "line", "topics", "step"], sort=False)
     summary = grouped[["total_variation", "range", "ratio", "excess", "maxima"]].median()
     summary.insert(0, "samples", grouped.size())
@@ -132,15 +132,15 @@ def measure_lines(
     zoom_points: int,
     zoom: float,
 ) -> dict[str, Any]:
-    """Return rows of ``best``, ``curves``, ``single``, and of ``roughness`` a row a sample.
+    """Return rows of ``best``, ``curves``, ``single``, and of ``roughness`` (one for each sample).
 
     Parameters
     ----------
     dataset, measure, samples, seed, points, zoom_points, zoom
         As for `experiment`.
     sizes : sequence of int
-        Numbers of topics, ascending; the last is that of all topics. The samples of one number are
-        nested: each holds the smaller ones.
+        Numbers of topics, ascending; the last is that of all topics. Samples are nested: larger ones contain
+        the smaller ones.
     """
     pool, space, judged_by = load_pool(dataset), ParameterSpace.of(), parse_measure(measure)
     surface = Surface.compute(pool, [judged_by], space=space, shape=GRID)
@@ -173,7 +173,7 @@ def measure_lines(
 
 
 def mean(values: Vector, places: NDArray[np.int64]) -> Vector:
-    """Average topics, in the pool's order, so that equal sets of topics give equal bits."""
+    """Average topics in the pool's order, so that equal sets of topics give identical results."""
     averaged: Vector = values[np.sort(places)].mean(axis=0)
     return averaged
 
@@ -181,7 +181,7 @@ def mean(values: Vector, places: NDArray[np.int64]) -> Vector:
 def positions(
     space: ParameterSpace, line: str, at: Mapping[str, float], points: int, inside: int, zoom: float
 ) -> tuple[Vector, Vector]:
-    """Return a line's positions, evenly spaced in lambda or log mu, and a section's."""
+    """Return positions on a line, evenly spaced in lambda or log mu, and on its zoomed section."""
     bounds = space.ranges[line]
     low, high, here = bounds[0], bounds[1], at[line]
     if line == MU:
@@ -196,7 +196,7 @@ def positions(
 
 
 def along(pool: CandidatePool, measure: Any, line: str, at: Mapping[str, float], position: Vector) -> Vector:
-    """Measure every topic along a line, shape (topics, positions)."""
+    """Evaluate every topic along a line, shape (topics, positions)."""
     settings = [{**at, line: value} for value in position.tolist()]
     return measure_settings(pool, settings, [measure])[:, :, 0]
 
@@ -207,17 +207,17 @@ def _width(line: str) -> float:
 
 
 def smooth_from(topics: Sequence[int], excess: Sequence[float], smooth: float) -> float:
-    """Return from how many topics on the excess stays at `smooth` or below.
+    """Return the number of topics from which on the excess is at most `smooth`.
 
-    Interpolated linearly in the logarithms of topics and excess; the first number of topics where all
-    are smooth, infinity where the last is not.
+    Interpolated linearly in the logarithms of topics and excess. It is the first number of topics if all are
+    smooth, and infinity if the last is not.
 
     Parameters
     ----------
     topics : sequence of int
         Ascending.
     excess : sequence of float
-        `experiments.landscape.Roughness.excess` at each.
+        `experiments.landscape.Roughness.excess` for each.
     smooth : float
         Above 0.
 

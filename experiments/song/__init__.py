@@ -1,1 +1,1 @@
-"""SONG and K-SONG (Qiu et al. 2022): their table, their running estimates, their warm-up."""
+"""SONG and K-SONG (Qiu et al. 2022): comparison of losses, running estimates, warm-up."""

@@ -1,4 +1,4 @@
-"""Qiu et al. 2022, table 5: SONG and K-SONG against other losses on learning to rank."""
+"""Qiu et al. 2022, table 5: SONG and K-SONG compared with other losses on learning to rank."""
 
 from __future__ import annotations
 
@@ -63,20 +63,21 @@ PROTOCOL = Protocol(
         ),
     ),
     differences=(
-        "the paper does not say how many trials it means, what its ± are, what validation chooses by, nor "
-        "the size of its self-attention: ours are 10 trials, 95% intervals, nDCG@5, and width 128, "
-        "2 blocks, 2 heads",
-        "it does not say how long its warm-up is on these data: 20 epochs, as on its ratings, then 100",
+        "the paper does not state its number of trials, the meaning of its ±, the validation measure and the "
+        "size of its self-attention: ours are 10 trials, 95% intervals, nDCG@5, and width 128, 2 blocks, "
+        "2 heads",
+        "the paper does not state the length of its warm-up on these data: ours is 20 epochs, as on its "
+        "ratings, then 100",
         "test queries without a relevant document count 1, as in allRank, which the paper uses",
-        "100 documents of a query are drawn anew each epoch (Yahoo: 40), up to 10 of them relevant, for all "
-        "losses; the paper truncates lists to so many, and samples",
-        "log(1 + |x|) is taken of all features before they are standardised, not of selected ones",
+        "100 documents of a query are sampled in each epoch (Yahoo: 40), up to 10 of them relevant, for all "
+        "losses; the paper truncates lists to this length, and samples",
+        "log(1 + |x|) is applied to all features before they are standardised, not to selected ones",
     ),
 )
 
 
 def experiment(options: TableOptions = SIZE) -> Results:
-    """Train by the paper's protocol and print its table with ours beside it."""
+    """Train with the paper's protocol, and print the paper's table and ours."""
     return run_table(PROTOCOL, options)
 
 

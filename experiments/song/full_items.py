@@ -1,4 +1,4 @@
-"""SONG or its warm-up on samples against all items (Qiu et al. 2022, section 7.3, figures 3, 12)."""
+"""SONG or its warm-up on samples, compared with all items (Qiu et al. 2022, section 7.3, figures 3, 12)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ ALL, BIASED = "all items", "biased mini-batch"
 def experiment(
     lists: LongLists = SIZE, *, gammas: tuple[float, ...] = (0.1, 0.3), loss: str = "song"
 ) -> Results:
-    """Train on all items, on samples with the biased gradient, and with running estimates.
+    """Train on all items, on samples with the biased gradient, and on samples with running estimates.
 
     Parameters
     ----------
     lists : LongLists
-        the options that the sweeps over long lists share
+        shared options of the sweeps over long lists
     gammas : tuple of float
-        of the running estimates, below 1
+        gammas of the running estimates, below 1
     loss : str
-        song, k-song, or cross-entropy, the warm-up's
+        song, k-song, or cross-entropy (the warm-up)
     """
     ours = {f"samples, gamma {gamma:g}": lists.case(loss, {"gamma": gamma}) for gamma in gammas}
     whole = lists.case(loss, {"gamma": 1.0}, **FULL)
@@ -32,7 +32,7 @@ def experiment(
     results = lists.run("full-items", cases, [pairs], watched=True)
     ends = results["ends"].set_index("value")["objective"]
     closed = (ends[BIASED] - ends[list(ours)]) / (ends[BIASED] - ends[ALL])
-    # Of the gap between the objectives of biased mini-batches and of all items.
+    # share of the gap between the objectives of biased mini-batches and of all items
     results["closed"] = closed.rename("share").reset_index()
     return results
 

@@ -1,4 +1,4 @@
-"""Running estimates in SONG: gamma (Qiu et al. 2022, D.3, figure 11)."""
+"""Gamma of SONG's running estimates (Qiu et al. 2022, D.3, figure 11)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def experiment(
     Parameters
     ----------
     lists : LongLists
-        the options that the sweeps over long lists share
+        shared options of the sweeps over long lists
     gammas : tuple of float
-        values to train at, in (0, 1]
+        values of gamma, in (0, 1]
     loss : str
-        song, k-song, or cross-entropy, the warm-up's
+        song, k-song, or cross-entropy (the warm-up)
     """
     cases = {f"{gamma:g}": lists.case(loss, {"gamma": gamma}) for gamma in gammas}
     last = max(gammas)

@@ -1,4 +1,4 @@
-"""K-SONG theoretical, practical, and bounding ranks instead (Qiu et al. 2022, 6, 7.3, figures 4, 5)."""
+"""Forms of K-SONG: theoretical, practical, by rank (Qiu et al. 2022, 6, 7.3, figures 4, 5)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def experiment(
     Parameters
     ----------
     lists : LongLists
-        the options that the sweeps over long lists share
+        shared options of the sweeps over long lists
     gamma : float
-        of the running estimates
+        gamma of the running estimates
     cutoffs : tuple of int
-        K-SONG's K, below the lists' length
+        values of K, below the length of the lists
     """
     cases = {
         f"{form}, K = {cutoff}": lists.case("k-song", {"gamma": gamma, "cutoff": cutoff} | own)

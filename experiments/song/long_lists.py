@@ -1,4 +1,4 @@
-"""Options that the sweeps over long lists share."""
+"""Shared options of the sweeps over long lists."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ QUICK: dict[str, Any] = {
     "learning_rate": 0.005,
 }
 FULL: dict[str, Any] = {"list_size": None, "list_relevant": None}
-"""Settings of a training on all items."""
+"""Settings of training on all items."""
 
 
 @dataclass(frozen=True)
 class LongLists:
-    """A sweep over long lists, of which each step takes a sample.
+    """A sweep over long lists; each step uses a sample of the items.
 
     Attributes
     ----------
     data : str
         artificial:QUERIES[xDOCUMENTS] or a folder of LETOR files
     least : int
-        labels below this one count as 0
+        smallest relevant label; lower ones count as 0
     network : str
         the scorer
     trials : int
-        trials a value, with seeds that follow each other
+        trials for each value, with consecutive seeds
     epochs : int
         passes over the training lists, warm-up included
     batch_size : int
-        queries a step
+        queries in a step
     warm_up : int
-        epochs of cross-entropy first
+        first epochs, with cross-entropy
     sampled : int
-        items a list and step, drawn anew each time
+        items of a list in a step, sampled in each step
     relevant : int
-        how many of them are relevant
+        number of relevant items among them
     margin : float
-        of the squared hinge; 1 gives the tightest bound
+        margin of the squared hinge; 1 gives the tightest bound
     learning_rate : float
         Adam's rate
     seed : int
@@ -66,7 +66,7 @@ class LongLists:
     seed: int = 0
 
     def case(self, loss: str, options: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
-        """Return the settings of a training by SONG, K-SONG or the warm-up's cross-entropy."""
+        """Return the settings of training with SONG, K-SONG or the warm-up's cross-entropy."""
         margin = {} if loss == "cross-entropy" else {"margin": self.margin}
         return {"loss": loss_text(loss, **margin, **options), **fields}
 

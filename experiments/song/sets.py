@@ -1,4 +1,4 @@
-"""Losses, or options of one, on several sets, paired by set (defaults; Qiu et al. 2022, table 1)."""
+"""Losses, or options of a loss, on several data sets, paired by set (Qiu et al. 2022, table 1)."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ def experiment(
     list_size: int = 0,
     seed: int = 0,
 ) -> Results:
-    """Train by several losses on several sets; sets stand where other sweeps have trials.
+    """Train with several losses on several data sets; sets replace the trials of other sweeps.
 
     Parameters
     ----------
     data : str
         two or more sets: artificial:QUERIES[xDOCUMENTS], folders of LETOR files
     losses : tuple of str
-        losses with options as NAME:OPTION=VALUE; the others are compared with the first
+        losses with options, NAME:OPTION=VALUE; the others are compared with the first
     network : str
-        the scorer of all but the trees
+        the scorer, except of trees
     learning_rate : float
         Adam's rate
     trials : int
-        seeds a loss and set, which are averaged
+        seeds for each loss and set; results are averaged
     epochs : int
         passes over the training queries
     batch_size : int
-        queries a step, at most a quarter of a set's
+        queries in a step, at most a quarter of a set's
     list_size : int
-        documents of a query in a step, drawn anew each epoch; 0 takes all
+        documents of a query in a step, sampled in each epoch; 0: all
     seed : int
         seed of artificial data and of the first trial
     """

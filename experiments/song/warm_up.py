@@ -11,14 +11,14 @@ QUICK = {**SMALL, "epochs": 18, "warm_up": 6}
 
 
 def experiment(lists: LongLists = SIZE, *, gamma: float = 0.3, cutoff: int = 50) -> Results:
-    """Train both losses in both ways.
+    """Train both losses with and without warm-up.
 
     Parameters
     ----------
     lists : LongLists
-        the options that the sweeps over long lists share
+        shared options of the sweeps over long lists
     gamma : float
-        of both losses
+        gamma of both losses
     cutoff : int
         K-SONG's K
     """

@@ -1,1 +1,1 @@
-"""SPSA against finite differences."""
+"""SPSA compared with finite differences."""

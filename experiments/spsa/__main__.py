@@ -1,4 +1,4 @@
-"""SPSA against finite differences: a linear net's cross-entropy by function evaluations."""
+"""SPSA compared with finite differences: cross-entropy of a linear net by function evaluations."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def experiment(
     data : str
         artificial:QUERIES[xDOCUMENTS] or a folder of LETOR files
     runs : int
-        starts, the same for all methods
+        number of starts, the same for all methods
     evaluations : int
         function evaluations of a run
     per_step : tuple of int
         F of SPSA:F, even
     rates : tuple of float
-        first rates to choose from, for each method
+        initial rates to choose from, for each method
     width : float
-        first distance c to the points that are compared
+        initial distance c of the evaluated points
     features : tuple of int
-        nets' sizes for the cost of a step
+        numbers of weights, for the cost of a step
     seed : int
         seed of artificial data, starts and perturbations
     """
@@ -99,7 +99,7 @@ def rank_net(data: str, seed: int) -> LinearRankNet:
 
 
 def marks_of(evaluations: int) -> list[int]:
-    """Return the evaluations at which costs are noted."""
+    """Return the numbers of evaluations at which costs are recorded."""
     return [round(evaluations * k / MARKS) for k in range(1, MARKS + 1)]
 
 
@@ -113,9 +113,9 @@ def descend(
     runs: int,
     rates: tuple[float, ...],
 ) -> dict[str, Any]:
-    """Choose the rate with the lowest mean cost over a run of its own, and descend from each start.
+    """Choose the rate with the lowest mean cost over a separate run, and descend from each start.
 
-    The final cost cannot tell rates apart that have reached the minimum.
+    The final cost would not distinguish rates that reach the minimum.
     """
     net = rank_net(data, seed)
     fixed: dict[str, Any] = {"evaluations": evaluations, "width": width, "per_step": per_step}
@@ -146,13 +146,13 @@ def course(
     net : LinearRankNet
         The cost.
     seed, run : int
-        Draw the start and the perturbations.
+        Seeds of the start and the perturbations.
     evaluations : int
-        Of the cost.
-    rate, width : float
-        The first of each.
+        Evaluations of the cost.
+        rate, width : float
+        Initial rate and width.
     per_step : int, optional
-        Evaluations of a step of SPSA; FDSA if left out.
+        Evaluations in a step of SPSA; None for FDSA.
     """
     points: list[Vector] = []
     marks = marks_of(evaluations)
@@ -182,7 +182,7 @@ def course(
 
 
 def check_gradient(data: str, seed: int, width: float) -> tuple[float, pd.DataFrame]:
-    """Find the minimum by the closed form of the gradient, and compare that with finite differences."""
+    """Find the minimum by the closed-form gradient, and compare this gradient with finite differences."""
     from scipy.optimize import minimize
 
     net = rank_net(data, seed)
@@ -204,7 +204,7 @@ def check_gradient(data: str, seed: int, width: float) -> tuple[float, pd.DataFr
 
 
 def count_evaluations(methods: dict[str, int | None], features: tuple[int, ...], seed: int) -> pd.DataFrame:
-    """Count the cost's evaluations in one step of each method, net by net."""
+    """Count the evaluations of the cost in one step of each method, for each net."""
     rows = []
     for d in features:
         x = np.random.default_rng([seed, d]).uniform(-1.0, 1.0, (10, d)).astype(np.float32)
@@ -226,7 +226,7 @@ def count_evaluations(methods: dict[str, int | None], features: tuple[int, ...],
                 seed=seed,
                 together=True,
             )
-            # But for the two ends, which belong to no step.
+            # except for the two ends, which belong to no step
             rows.append({"method": name, "features": d, "evaluations": (sum(asked) - 2) // descent.steps})
     return pd.DataFrame(rows)
 

@@ -1,4 +1,4 @@
-"""Gradients estimated from values: the mean over rows of signs, and one coordinate at a time."""
+"""Gradients estimated from values: by simultaneous perturbations, and by coordinate."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def spsa_gradient(
 def fdsa_gradient(
     objective: Callable[[Doubles], Any], x: ArrayLike, c: float, *, together: bool = False
 ) -> Doubles:
-    """Estimate a gradient one coordinate at a time, by 2 d evaluations."""
+    """Estimate a gradient one coordinate at a time, with 2 d evaluations."""
     at, low, high = move_inside(x, None)
     return coordinate_differences(CheckedObjective(objective, together), at, checked_width(c), low, high)

@@ -1,4 +1,4 @@
-"""The pairs' cross-entropy without its gradient: products of factors, and few logarithms."""
+"""Pairwise cross-entropy without its gradient: products of factors with few logarithms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lmtune.compiled import compiled
 
-# A factor is below e**_WIDEST = 1e260, so that a product stays below the largest double, 1e308.
+# A factor is below e**_WIDEST = 1e260, so a product stays below the largest double, 1e308.
 _WIDEST, _LARGEST = 600.0, 1e40
 
 
@@ -19,15 +19,15 @@ def pair_costs(
 ) -> None:
     """Fill out[p] with the sum over pairs of ln(1 + e^(s_j - s_i)), i labelled above j.
 
-    The logarithm is taken of products of factors 1 + e^(s_j - s_i), one for as many as stay finite.
+    Factors 1 + e^(s_j - s_i) are multiplied as long as the product stays finite; then its logarithm is added.
 
     Parameters
     ----------
     scores : float64 array of shape (points, rows)
     starts : int64 array of shape (queries + 1,)
-        Where each query's rows begin; they stand by falling label.
+        Start of each query's rows, which are sorted by falling label.
     below : int64 array of shape (rows,)
-        The first row of the query, or its end, with a lower label.
+        The first row of the query with a lower label, or the end of the query.
     out : float64 array of shape (points,)
     """
     for p in range(scores.shape[0]):
@@ -66,13 +66,13 @@ def _directly(s: NDArray[np.float64], below: NDArray[np.int64], first: int) -> f
 def pair_slopes(
     scores: NDArray[np.float64], starts: NDArray[np.int64], below: NDArray[np.int64], out: NDArray[np.float64]
 ) -> None:
-    """Fill out[i] with the derivative of the pairs' cost by the score of row i.
+    """Fill out[i] with the derivative of the pairwise cost by the score of row i.
 
     Parameters
     ----------
     scores : float64 array of shape (rows,)
     starts, below : int64 arrays
-        As of `pair_costs`.
+        As for `pair_costs`.
     out : float64 array of shape (rows,)
     """
     out[:] = 0.0
@@ -80,7 +80,7 @@ def pair_slopes(
         last = starts[q + 1]
         for i in range(starts[q], last):
             for j in range(below[i], last):
-                # 1 / (1 + e^(s_i - s_j)), from a power that cannot overflow.
+                # 1 / (1 + e^(s_i - s_j)), with an exponent that cannot overflow
                 x = scores[j] - scores[i]
                 small = math.exp(-abs(x))
                 share = (1.0 if x >= 0.0 else small) / (1.0 + small)

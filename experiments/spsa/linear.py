@@ -1,4 +1,4 @@
-"""A linear net's costs and measures, as functions of its weights."""
+"""Costs and measures of a linear net, as functions of its weights."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ class LinearRankNet:
     .. math:: C(w) = \frac{1}{|P|} \sum_{(i, j) \in P} \ln\left(1 + e^{-(s_i - s_j)}\right)
 
     in nats, over the pairs P of one query's documents of which i has the higher label (Burges et
-    al. 2005; Yue and Burges 2007, section 5.1). A mean over all pairs, so that long lists weigh
-    more.
+    al. 2005; Yue and Burges 2007, section 5.1). The mean is over all pairs, so long lists have more weight.
 
     Parameters
     ----------
     data : RankingData
-        Queries; those whose documents all have one label have no pair.
+        Queries; queries with only one label have no pair.
 
     Attributes
     ----------
@@ -42,7 +41,7 @@ class LinearRankNet:
     Raises
     ------
     InputError
-        Where there is no pair.
+        If there is no pair.
     """
 
     def __init__(self, data: RankingData) -> None:
@@ -59,12 +58,14 @@ class LinearRankNet:
         self.features = self._x.shape[1]
         self.pairs = int((ends - self._below).sum())
         if not self.pairs:
-            raise InputError("no pair of documents to tell apart", accepted="a query with different labels")
+            raise InputError(
+                "no pair of documents with different labels", accepted="a query with different labels"
+            )
 
     def costs(self, points: ArrayLike) -> Vector:
         """Return the cost at points.
 
-        Scores are computed in single precision, as nets do, and summed up in double.
+        Scores are computed in single precision, as in nets, and summed in double precision.
 
         Parameters
         ----------
@@ -77,7 +78,7 @@ class LinearRankNet:
         return self._costs(np.asarray(points, np.float32) @ self._x.T)
 
     def exact_costs(self, points: ArrayLike) -> Vector:
-        """Return the same with scores in double precision, for differences over small steps."""
+        """Return the cost with scores in double precision, for differences over small steps."""
         return self._costs(np.asarray(points, np.float64) @ self._x.T.astype(np.float64))
 
     def _costs(self, scores: NDArray[np.floating]) -> Vector:
@@ -86,7 +87,7 @@ class LinearRankNet:
         return out / self.pairs
 
     def gradient(self, w: ArrayLike) -> Vector:
-        r"""Return the closed form of the cost's gradient.
+        r"""Return the gradient of the cost, in closed form.
 
         .. math:: \nabla C = \frac{1}{|P|} \sum_{(i, j) \in P} \frac{x_j - x_i}{1 + e^{s_i - s_j}}
         """
@@ -105,7 +106,7 @@ class LinearMeasure:
     data : RankingData
         Queries.
     measure : str
-        As `lmtune.measures.measure.parse_list_measure` takes.
+        A name for `lmtune.measures.measure.parse_list_measure`.
 
     Attributes
     ----------
@@ -123,17 +124,17 @@ class LinearMeasure:
         return self._measurer.means(np.asarray(points, np.float32) @ self._x.T)
 
     def values(self, point: ArrayLike) -> Vector:
-        """Return each query's value at a point; NaN where it does not count."""
+        """Return each query's value at a point; NaN for queries that do not count."""
         return self._measurer.values(self._x @ np.asarray(point, np.float32))
 
 
 def first_weights(features: int, seed: int, run: int) -> NDArray[np.float64]:
-    """Draw a start as linear layers are: uniform within one over the root of the features."""
+    """Draw initial weights as for linear layers: uniform in +-1 / sqrt(features)."""
     edge = 1.0 / math.sqrt(features)
     return np.random.default_rng([seed, run]).uniform(-edge, edge, (features,))
 
 
 def gains_of(rate: float, width: float, steps: int) -> Gains:
-    """Return gains whose first rate and width are these, stable for a tenth of the steps."""
+    """Return gains with this initial rate and width, and a stability constant of a tenth of the steps."""
     stability = _STABILITY * steps
     return Gains(rate * (stability + 1.0) ** _ALPHA, width, stability)

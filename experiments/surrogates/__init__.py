@@ -1,1 +1,1 @@
-"""Gradients of smooth measures against direct search (Metzler 2007 continued)."""
+"""Gradients of smooth measures compared with direct search (following Metzler 2007)."""

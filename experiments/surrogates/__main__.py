@@ -1,4 +1,4 @@
-"""Gradients of smooth measures against direct search for lambda and mu."""
+"""Gradients of smooth measures compared with direct search, for lambda and mu."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ QUICK = {
     "evaluations": 40,
 }
 TOGETHER = 5
-"""Training sets of a piece of work."""
+"""Training sets in a task."""
 CONFIDENCE, LEVEL = 0.9, 0.05
 JUDGED = f"method not in {(DIRECT, OPTIMAL)}"
 BY = ["dataset", "size", "topics", "measure", "method"]
-# What else is called RankNet is the paper's.
+# other rows named RankNet are the paper's
 NAMES = {"ranknet": "RankNet over lists"}
 
 Vector = NDArray[np.float64]
@@ -49,20 +49,20 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Tuning:
-    """Which surrogates choose, for which measures, on which topics.
+    """Surrogates, measures and topics of the comparison.
 
     Attributes
     ----------
     topics : int
-        how many topics, drawn by the seed; 0 for all
+        number of topics, sampled with the seed; 0 for all
     measures : tuple of str
         AP, P@k, Bpref, nDCG@k, RR
     alphas : tuple of float
-        the smooth AP's last steepness; of other measures, the first
+        final steepness of the smooth AP; other measures use the first value
     objectives : tuple of str
-        further surrogates, for AP; lambda-ap takes long
+        further surrogates for AP; lambda-ap is slow
     grid : tuple of int
-        Direct's points along lambda and mu
+        Direct's grid points along lambda and mu
     seed : int
         seed of topics, training sets and the methods' starts
     """
@@ -90,41 +90,47 @@ def experiment(
     made_up: str = "synthetic:1000x40",
     evaluations: int = 400,
 ) -> Results:
-    """Choose parameters by RankNet, cures of it and smooth measures, and compare them with direct search.
+    """Tune by RankNet, variants of it and smooth measures, and compare them with direct search.
 
-    Metzler (SIGIR 2007) finds that RankNet does not reach direct search, and asks for a better gradient.
-    The methods choose on many small disjoint sets of topics and are measured on the topics outside; what
-    they differ by is compared with a margin, with tests that allow for the splits' overlap.
+    Metzler (SIGIR 2007) finds RankNet worse than direct search, and asks for a better gradient. Methods are
+    fitted on many small disjoint sets of topics and evaluated on the other topics. Differences are compared
+    with an equivalence margin, by tests that account for the overlap of splits.
 
     Parameters
     ----------
     tuning : Tuning
-        the options of a fit
+        options of a fit
     datasets : tuple of str
-        collections, as lmtune.load takes them
+        collections: names or paths for lmtune.load
     sizes : tuple of int
-        training topics, where they are half of all at most; 0 for half
+        numbers of training topics, at most half of all; 0: half
     fits : int
-        training sets of each size: disjoint, then drawn anew
+        training sets of each size: disjoint while topics last, then drawn again
     margin : float
-        differences below it do not matter
+        equivalence margin
     parameters : tuple of int
-        numbers of parameters of made-up models
+        numbers of parameters of generated models
     draws : int
-        made-up models of each number of parameters
+        generated models for each number of parameters
     made_up : str
-        the collection whose documents they rank
+        collection of documents that generated models rank
     evaluations : int
-        what SPSA and FDSA may measure on them
+        budget of evaluations for SPSA and FDSA on generated models
 
     Returns
     -------
     dict
-        ``levels``: methods against Direct over collections and sizes; ``equivalence``: a row a collection,
-        size, measure and method, with the difference to Direct on the test topics, its interval and
-        p-values by `corrected_resampling`, and by `topics_and_sets` in columns that end in ``_crossed``;
-        ``collections``, of `over_collections`; ``work`` and ``shares`` of Direct's; ``fits``, a row a
-        training set; ``causes`` and ``surfaces`` of `find_causes`; ``parameters``, of the made-up models.
+        Tables:
+
+        - ``levels``: methods compared with Direct over collections and sizes
+        - ``equivalence``: a row for each collection, size, measure and method, with the difference from
+          Direct on the test topics, and interval and p-values by `corrected_resampling`. Columns that end in
+          ``_crossed`` are by `topics_and_sets`.
+        - ``collections``: rows of `over_collections`
+        - ``work``: costs of the methods, and ``shares`` of Direct's
+        - ``fits``: a row for each training set
+        - ``causes`` and ``surfaces``: rows of `find_causes`
+        - ``parameters``: generated models
     """
     calls = [
         {"tuning": tuning, "dataset": dataset, "size": size, "first": first, "fits": fits}
@@ -178,9 +184,9 @@ def compare(*, tuning: Tuning, dataset: str, size: int, first: int, fits: int) -
     Returns
     -------
     dict
-        Rows of tables: ``fits``, of `experiments.methods.compare_on` with dataset, size and set;
-        ``sums``, by measure and method the sums over the sets of each test topic's difference to
-        Direct, and in how many sets a topic was a test topic, ``counts``.
+        Rows of tables: ``fits``, from `experiments.methods.compare_on`, with dataset, size and set; ``sums``,
+        by measure and method, with the sums over sets of each test topic's difference from Direct, and
+        ``counts``, the number of sets in which a topic was a test topic.
     """
     methods, fitted = _methods(dataset, tuning), fitted_by(tuning)
     every = methods.pool.topics
@@ -205,7 +211,7 @@ def compare(*, tuning: Tuning, dataset: str, size: int, first: int, fits: int) -
 
 
 def causes(*, tuning: Tuning, dataset: str) -> dict[str, Any]:
-    """Compute RankNet's cost, cures of it and the smooth AP over the grid, on all topics."""
+    """Compute RankNet's cost, variants of it and the smooth AP over the grid, on all topics."""
     tables = find_causes(_methods(dataset, tuning), tuning.alphas[0])
     return {name: [{"dataset": short_name(dataset), **row} for row in rows] for name, rows in tables.items()}
 
@@ -232,7 +238,7 @@ def _equivalence(fits: pd.DataFrame, summed: pd.DataFrame, margin: float) -> pd.
 
 
 def _judged(summed: pd.DataFrame, train: int, difference: Vector, margin: float) -> dict[str, float]:
-    """Return p-values and intervals of a method's differences to Direct."""
+    """Return p-values and intervals of a method's differences from Direct."""
     counts, sums = (np.sum(summed[column].tolist(), axis=0) for column in ("counts", "sums"))
     topics = counts.size
     estimates = {
@@ -251,9 +257,9 @@ def _judged(summed: pd.DataFrame, train: int, difference: Vector, margin: float)
 
 
 def over_collections(table: pd.DataFrame, margin: float) -> Iterator[dict[str, Any]]:
-    """Take collections as drawn at random: yield a row a measure, method and size of two or more.
+    """Yield a row for each measure, method and size of two or more collections, treated as random.
 
-    It has the mean of the collections' differences, its 90% interval by Student's t, and the p-values of
+    A row has the mean of the collections' differences, its 90% interval by Student's t, and the p-values of
     `lmtune.measures.equivalence_test`.
     """
     keys = ["measure", "method", "size"]
@@ -270,7 +276,7 @@ def over_collections(table: pd.DataFrame, margin: float) -> Iterator[dict[str, A
 
 
 def _levels(equivalence: pd.DataFrame, margin: float) -> pd.DataFrame:
-    """Count where methods are near Direct, equivalent to it, or significantly below or above it."""
+    """Count the cells in which methods are near Direct, equivalent to it, or significantly below or above."""
     rows = equivalence.query(JUDGED)
     marked = rows["p_value_crossed"] < LEVEL
     rows = rows.assign(
@@ -286,7 +292,7 @@ def _levels(equivalence: pd.DataFrame, margin: float) -> pd.DataFrame:
 
 
 def _shares(work: pd.DataFrame) -> pd.DataFrame:
-    """Return the range of the methods' work as shares of Direct's."""
+    """Return the range of the methods' costs relative to Direct's."""
     keys, columns = ["dataset", "size", "measure"], ["evaluations", "documents", "seconds"]
     direct = work.query(f"method == '{DIRECT}'").set_index(keys)[columns]
     others = work.query(f"method != '{DIRECT}'").set_index([*keys, "method"])[columns]
@@ -295,7 +301,7 @@ def _shares(work: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pictures(tables: Mapping[str, pd.DataFrame], equivalence: pd.DataFrame, margin: float) -> Results:
-    """Draw the differences to Direct, where each objective leads, and the made-up models."""
+    """Plot differences from Direct, optima of each objective, and generated models."""
     drawn = equivalence.query(JUDGED).assign(panel=lambda rows: rows["measure"] + ", " + rows["dataset"])
     between = ("low_crossed", "high_crossed")
     levels = (-margin, 0.0, margin)

@@ -1,6 +1,6 @@
-"""Why RankNet's cost misses the best lambda and mu: the cost mended one step after another.
+"""Find why RankNet's cost misses the best lambda and mu, by changing the cost step by step.
 
-Every objective is computed at every setting of a grid, so that nothing but the objective differs.
+Every objective is computed at every setting of a grid, so only the objective differs.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ STEPS = (
     "over lists, not judged pairs",
     SMOOTH,
 )
-"""The objectives, each with what the one before has; the last is another."""
+"""The objectives. Each includes the changes of the ones before, except the last."""
 
-# Bounds of a slope's logarithm: in the corner differences of scores are thousandths.
+# bounds of a slope's logarithm: at the corner, differences of scores are thousandths
 _LOG_SLOPES = (-5.0, 12.0)
 _CLOSE = 0.02
 
 
 class PairCosts:
-    """RankNet's cost of the documents of some columns, with a slope of its own.
+    """RankNet's cost of the documents of some columns, with a fitted slope.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class PairCosts:
     rel : int
         The smallest gain that is relevant.
     topics : numpy.ndarray of int64
-        Places of topics that have a pair.
+        Indices of topics with a pair.
     """
 
     def __init__(self, pool: CandidatePool, columns: Columns, rel: int, topics: NDArray[np.int64]) -> None:
@@ -64,9 +64,9 @@ class PairCosts:
         self._order = np.ascontiguousarray(np.broadcast_to(np.arange(shape[1]), shape))
 
     def scores(self, setting: NDArray[np.float64], *, divided: bool) -> NDArray[np.float64]:
-        """Return the scores at a setting about each topic's mean, shape (topics, most documents).
+        """Return scores at a setting minus each topic's mean, shape (topics, most documents).
 
-        They are divided by their standard deviation over the topic's documents where `divided`.
+        If `divided`, they are divided by their standard deviation over the topic's documents.
         """
         likelihood = np.empty(int(self._sizes.sum()))
         gradient = np.empty((setting.size, likelihood.size))
@@ -89,7 +89,7 @@ class PairCosts:
         return float(losses.sum() / (relevant * (self._sizes - relevant)).sum())
 
     def fitted(self, scores: NDArray[np.float64], *, by_topic: bool) -> tuple[float, float]:
-        """Return the lowest cost over slopes, in which it is convex, and the slope."""
+        """Return the lowest cost over slopes and this slope; the cost is convex in the slope."""
         from scipy.optimize import minimize_scalar
 
         optimum = minimize_scalar(
@@ -102,20 +102,21 @@ class PairCosts:
 
 
 def find_causes(methods: Methods, alpha: float) -> dict[str, list[Any]]:
-    """Compute the objectives of `STEPS` over the grid, and what measure each one's lowest point has.
+    """Compute the objectives of `STEPS` over the grid, and the measure at the minimum of each.
 
     Parameters
     ----------
     methods : Methods
-        Over a collection, AP among its surface's measures.
+        Methods on a collection; the measures of its surface must include AP.
     alpha : float
         The smooth AP's steepness.
 
     Returns
     -------
     dict
-        Rows of tables. ``surfaces``: the parameters, ``AP`` and the costs, a row a setting; ``causes``: a
-        row an objective with its best setting, the slope there, the mean there and its share of the best.
+        Rows of tables. ``surfaces`` has a row for each setting: parameters, ``AP`` and costs. ``causes`` has
+        a row for each objective: its best setting, the slope and mean there, and the mean relative to the
+        best.
     """
     pool, surface = methods.pool, methods.surface
     ap, places = parse_measure("AP"), pool.positions()

@@ -1,7 +1,7 @@
-"""Made-up models whose best setting is known: methods of tuning as parameters grow in number.
+"""Tuning methods by number of parameters, on generated models with a known good setting.
 
-A document's score is a weighted sum of evidence; the judgments are what the sum with hidden weights, and
-noise on top, ranks highest. So a good setting is known to exist, whatever the dimension.
+A document's score is a weighted sum of evidence. Relevant documents are those that the sum with hidden
+weights and noise ranks highest. So a good setting exists in any dimension.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lmtune.tuning.tuner import Tuner
 
 HIDDEN = "hidden weights"
 _RANGE = 2.0
-# Relevant documents of a topic, and the noise's deviation in that of the scores.
+# relevant documents of a topic, and standard deviation of the noise relative to that of the scores
 _RELEVANT, _NOISE = 10, 0.5
 _LIST_DEPTH = 200
 
@@ -46,13 +46,13 @@ class Evidence(Formula):
 
     .. math:: \sum_t c_t \frac{tf_t}{tf_t + 1} + \sum_{i=1}^{d} w_i \varphi_i ,
 
-    c the query's counts. Features with an odd number are the terms' evidence, rarer terms counting
-    more, saturated at ever higher frequencies; the others are waves in the logarithm of the length.
+    where c are the query's counts. Features with odd numbers are term evidence, with larger weights of rarer
+    terms, saturated at increasing frequencies. The others are waves in the logarithm of the length.
 
     Parameters
     ----------
     dimensions : int
-        How many weights, 1 or more.
+        Number of weights, 1 or more.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -63,7 +63,7 @@ class Evidence(Formula):
         )
 
     def features(self, topic: TopicDocuments) -> NDArray[np.float64]:
-        """Return the features of a topic's documents, shape (weights, documents), from -1 to 1 or so."""
+        """Return the features of a topic's documents, shape (weights, documents), about -1 to 1."""
         weight = topic.counts * -np.log(topic.value)
         rarity = (weight / weight.sum())[:, None]
         length = np.log1p(topic.length)
@@ -71,7 +71,7 @@ class Evidence(Formula):
         for number in range(len(self.parameters)):
             order = number // 2
             if number % 2 == 0:
-                # Not by BLAS, which may give equal columns other bits.
+                # not by BLAS, which may give equal columns different last bits
                 rows.append((rarity * (topic.tf / (topic.tf + 0.5 * 1.5**order))).sum(axis=0))
             else:
                 rows.append(0.5 * np.cos((order + 1) * length))
@@ -83,7 +83,7 @@ class Evidence(Formula):
         """Score documents; the features are the gradient."""
         features = self.features(topic)
         base = (topic.counts[:, None] * (topic.tf / (topic.tf + 1.0))).sum(axis=0)
-        # Added in order, feature by feature: equal documents get equal bits.
+        # added in order, feature by feature: equal documents have identical scores
         for weight, feature in zip(setting.tolist(), features, strict=True):
             base = base + weight * feature
         return base, features
@@ -95,14 +95,14 @@ def made_up(dataset: str, dimensions: int, seed: int) -> tuple[CandidatePool, ND
     Parameters
     ----------
     dataset : str
-        Whose documents and topics; its own judgments are not looked at.
+        Collection of the documents and topics; its judgments are not used.
     dimensions, seed : int
-        Of the formula; of the weights and the noise.
+        Number of weights; seed of the weights and the noise.
 
     Returns
     -------
     pool : CandidatePool
-        For `Evidence`.
+        Candidates for `Evidence`.
     hidden : numpy.ndarray of float64, shape (dimensions,)
     """
     collection = load(folder_of(dataset), need=("documents", "topics"))
@@ -125,20 +125,20 @@ def made_up(dataset: str, dimensions: int, seed: int) -> tuple[CandidatePool, ND
 
 
 def search(dataset: str, dimensions: int, seed: int, evaluations: int) -> dict[str, list[dict[str, Any]]]:
-    """Tune a made-up model on every other topic by each method.
+    """Tune a generated model on every second topic by each method.
 
     Parameters
     ----------
     dataset, dimensions, seed
-        As of `made_up`.
+        As for `made_up`.
     evaluations : int
-        SPSA's and FDSA's.
+        Evaluations of SPSA and FDSA.
 
     Returns
     -------
     dict
-        ``parameters``: a row a method, and one of the hidden weights: AP on training and other topics,
-        evaluations, documents scored, seconds.
+        ``parameters`` has a row for each method and one for the hidden weights: AP on training and other
+        topics, evaluations, documents scored, seconds.
     """
     pool, hidden = made_up(dataset, dimensions, seed)
     train, test = pool.topics[::2], pool.topics[1::2]

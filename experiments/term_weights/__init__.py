@@ -1,1 +1,1 @@
-"""Expansion and weights of terms."""
+"""Query expansion and term weights."""

@@ -1,14 +1,19 @@
-"""Compare a model with its expansion and weights of terms, by direct search and by gradients, held out.
+"""Compare a model with its query expansion and term weights, by direct search and by gradients, held out.
 
     python -m experiments.term_weights cranfield med --model bm25 --parts +rm3 +weights +rm3+weights
     python -m experiments.term_weights cranfield npl --methods Approx --train 10 25 50
 
-Five folds. Approx and RankNet fit the plain model as it is and weights by `RidgeTuner`, which looks at
-training topics alone. Direct is coordinate ascent, from the model's own setting and then from random ones,
-ended after as many settings as Approx took evaluations with gradients on the same fold, and after five times
-as many. Documents are those whose score was computed, of all fits; seconds are processor seconds of this
-process. The last lines are the p-values of the differences from the plain model by the same method, with
-Holm's correction over collections.
+There are five folds.
+
+- Approx and RankNet fit the plain model without a penalty, and weights by `RidgeTuner`, which uses only
+  training
+  topics.
+- Direct is coordinate ascent from the default setting, then from random ones. It stops after as many settings
+  as Approx used evaluations on the same fold; Direct x5 after five times as many.
+- Documents are all documents scored in all fits; seconds are CPU seconds of this process.
+- The last lines are p-values of differences from the plain model by the same method, with Holm's correction
+  over
+  collections.
 """
 
 from __future__ import annotations
@@ -40,14 +45,14 @@ METHODS = ("Approx", "RankNet", "Direct", "Direct5")
 
 
 def folds_of(topics: Sequence[str], count: int) -> list[Fold]:
-    """Deal topics to folds, shuffled with seed 0."""
+    """Assign topics to folds, shuffled with seed 0."""
     order = np.random.default_rng(0).permutation(len(topics)).tolist()
     tests = [[topics[at] for at in order[first::count]] for first in range(count)]
     return [Fold(tuple(topic for topic in topics if topic not in test), tuple(test)) for test in tests]
 
 
 def gradient_ratio(pool: CandidatePool) -> float:
-    """Return how many times measuring one setting an evaluation with its gradient takes."""
+    """Return the time of an evaluation with gradient, relative to evaluating one setting."""
     space = ParameterSpace.of(pool.formula)
     lists = Lists.build(pool, space)
     cost, start = SurrogateCost(lists, parse_objective("approx-ap"), pool.positions()), space.start
@@ -81,7 +86,7 @@ class Counter:
 
 
 class Found(NamedTuple):
-    """A setting, what it took, and how much of the weights was taken."""
+    """A setting, its number of evaluations, and a description of the selected penalty or climbs."""
 
     params: dict[str, float]
     evaluations: int
@@ -89,14 +94,14 @@ class Found(NamedTuple):
 
 
 def by_gradient(method: str, pool: CandidatePool, topics: Sequence[str]) -> Found:
-    """Fit by the gradient of the smooth measure or of the pairs' cost."""
+    """Fit by the gradient of the smooth measure or of the pairwise cost."""
     inner = SurrogateTuner(starts=1) if method == "Approx" else RankNetTuner(starts=1, optimizer="l-bfgs")
     tuner = (RidgeTuner(inner) if pool.formula.simpler else inner).fit(pool, topics=topics)
     return Found(tuner.best_params_, tuner.n_evaluations_, getattr(tuner, "step_", "plain"))
 
 
 def direct(pool: CandidatePool, topics: Sequence[str], budget: int) -> Found:
-    """Climb from the model's own setting, then from random ones, until the budget is spent."""
+    """Climb from the default setting, then from random ones, until the budget is used."""
     space, best, spent = ParameterSpace.of(pool.formula), (-1.0, dict[str, float]()), 0
     for climb in itertools.count():
         start = space.random(np.random.default_rng(climb)) if climb else space.start
@@ -159,7 +164,7 @@ def main() -> None:
     parser.add_argument(
         "--methods", nargs="+", choices=METHODS, default=METHODS, help="Approx sets the budgets"
     )
-    parser.add_argument("--train", nargs="+", type=int, default=[0], help="training topics a fold; 0 for all")
+    parser.add_argument("--train", nargs="+", type=int, default=[0], help="training topics of a fold; 0: all")
     parser.add_argument("--folds", type=int, default=5)
     options = parser.parse_args()
     head = (

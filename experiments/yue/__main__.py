@@ -1,4 +1,4 @@
-"""Yue and Burges 2007, table 1: a linear net trained on NDCG itself by SPSA, against LambdaRank."""
+"""Yue and Burges 2007, table 1: a linear net trained on NDCG itself by SPSA, compared with LambdaRank."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ QUICK = {
 LOSSES = {"LambdaRank": "lambdarank", "RankNet": "ranknet"}
 PARTS = ("train", "validation", "test")
 PRINTED = {"LambdaRank": (0.721, 0.713, 0.707), "SPSA:4": (0.690, 0.682, 0.677)}
-"""The paper's NDCG@10 of `PARTS`, on the Web data of a commercial engine, which were not handed out."""
+"""The paper's NDCG@10 of `PARTS`, on unpublished data of a commercial web search engine."""
 CHECKS = 50
-"""Iterates of a descent that validation chooses from."""
+"""Number of iterates of a descent that validation chooses from."""
 
 
 def experiment(
@@ -53,33 +53,32 @@ def experiment(
 ) -> Results:
     """Train a linear net by SPSA on NDCG, and by LambdaRank and RankNet.
 
-    The paper tried a variety of rates without saying which: ours are chosen by the first training's
-    validation.
+    The paper does not list the rates that it tried. Here the validation of the first training chooses them.
 
     Parameters
     ----------
     data : str
         artificial:QUERIES[xDOCUMENTS] or a folder of LETOR files
     seeds : int
-        trainings a method
+        trainings for each method
     evaluations : int
-        evaluations of NDCG on all training queries, a run of SPSA
+        evaluations of NDCG on all training queries in a run of SPSA
     per_step : int
         F of SPSA:F, even
     rates : tuple of float
-        first rates of SPSA to choose from
+        initial rates of SPSA to choose from
     widths : tuple of float
-        first distances c of SPSA to choose from
+        initial distances c of SPSA to choose from
     learning_rates : tuple of float
-        Adam's, to choose from, for LambdaRank and RankNet
+        Adam's rates to choose from, for LambdaRank and RankNet
     epochs : int
         epochs of LambdaRank and RankNet
     batch_size : int
-        queries of a step of theirs
+        queries in a step of LambdaRank and RankNet
     cutoff : int
         cutoff of the NDCG
     seed : int
-        seed of artificial data, and of the first training
+        seed of artificial data and of the first training
     """
     all_seeds = range(seed, seed + seeds)
     fixed = {"data": data, "data_seed": seed, "cutoff": cutoff, "seeds": all_seeds}
@@ -120,7 +119,7 @@ def experiment(
 def choose_by_first(
     run: Callable[..., dict[str, Any]], options: list[dict[str, float]], seeds: range
 ) -> dict[str, Any]:
-    """Choose the option whose first run validates best, and run the other seeds with it."""
+    """Choose the option with the best validation in the first run, and run the other seeds with it."""
     firsts = [run(seeds[0], **option) for option in options]
     best = int(np.argmax([first["validation"] for first in firsts]))
     tried = [
