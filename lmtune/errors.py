@@ -70,7 +70,7 @@ class InputError(ValueError):
         return _rebuild, (type(self), *arguments)
 
 
-class Place:
+class FilePosition:
     """A file that is being read: an `InputError` raised inside ``with`` gets its name, and the line's number.
 
     Parameters
@@ -88,7 +88,7 @@ class Place:
         self.file = file
         self.line = 0
 
-    def __enter__(self) -> Place:
+    def __enter__(self) -> FilePosition:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:

@@ -31,15 +31,15 @@ Count = Callable[[int, int], None]
 """Called with how much of some work is done, and how much there is."""
 
 
-def unseen(done: int, total: int) -> None:
+def no_count(done: int, total: int) -> None:
     """Show nothing of a count."""
 
 
-def counted(progress: Callable[..., None] | bool | None, stage: str) -> Callable[..., None] | None:
+def count_callback(progress: Callable[..., None] | bool | None, stage: str) -> Callable[..., None] | None:
     """Take True for a bar, in a terminal or a notebook, with what words there are; False for nothing."""
     if not isinstance(progress, bool):
         return progress
-    return functools.partial(staged(progress), stage) if progress else None
+    return functools.partial(stage_callback(progress), stage) if progress else None
 
 
 _FINE = 1000
@@ -56,7 +56,7 @@ def part_of(progress: Count, number: int, parts: int) -> Count:
     return lambda done, total: progress(_FINE * number + _FINE * done // max(total, 1), _FINE * parts)
 
 
-def staged(progress: Progress | bool) -> Progress:
+def stage_callback(progress: Progress | bool) -> Progress:
     """Take True for a bar a stage, in a terminal or a notebook; False for nothing."""
     if not isinstance(progress, bool):
         return progress

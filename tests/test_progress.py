@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lmtune.progress import counted, note, silent, staged, timed
+from lmtune.progress import count_callback, note, silent, stage_callback, timed
 
 
 def test_notes_and_times_go_to_the_package_s_logger(caplog: pytest.LogCaptureFixture) -> None:
@@ -28,12 +28,12 @@ def test_what_fails_is_not_timed(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_true_draws_bars(capsys: pytest.CaptureFixture[str]) -> None:
-    report = counted(True, "reading")
+    report = count_callback(True, "reading")
     assert report is not None
     for done in (1, 2, 3):
         report(done, 3)
     assert re.search(r"reading: 100%.*3/3", capsys.readouterr().err)
-    stages = staged(True)
+    stages = stage_callback(True)
     stages("one", 0, 0, "begun")
     stages("two", 1, 2)
     stages("one", 5, 10, "under way")
@@ -46,7 +46,7 @@ def test_false_and_functions_stay_what_they_are(capsys: pytest.CaptureFixture[st
     def own(done: int, total: int) -> None:
         """Show nothing."""
 
-    assert counted(own, "x") is own
-    assert counted(False, "x") is counted(None, "x") is None
-    assert staged(False) is staged(silent) is silent
+    assert count_callback(own, "x") is own
+    assert count_callback(False, "x") is count_callback(None, "x") is None
+    assert stage_callback(False) is stage_callback(silent) is silent
     assert capsys.readouterr().err == ""

@@ -37,7 +37,7 @@ from lmtune.models.model import Model, find_model
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.models.weighted import Weighted
-from lmtune.progress import Count, counted
+from lmtune.progress import Count, count_callback
 from lmtune.showing import Shown
 
 _TOPICS_AT_A_TIME = 16
@@ -166,7 +166,7 @@ class CandidatePool(Shown, by="summaries.pool"):
             name=name,
             model=model,
             exclude_self=exclude_self,
-            progress=counted(progress, "reading postings"),
+            progress=count_callback(progress, "reading postings"),
         )
         options: dict[str, Any] = {"qrels": gains, "name": name, "exclude_self": exclude_self}
         return pool.with_rebuild(partial(cls.build, index, queries, **options))

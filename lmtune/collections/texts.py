@@ -21,7 +21,7 @@ from lmtune.index.sharded import ShardedIndex
 from lmtune.index.text_store import keep_texts
 from lmtune.io.documents import DocumentSource, check_field_present
 from lmtune.io.frames import as_documents
-from lmtune.progress import Count, Progress, counted, note, silent
+from lmtune.progress import Count, Progress, count_callback, note, silent
 
 
 class Template(NamedTuple):
@@ -157,7 +157,7 @@ def texts_for(
     joined = isinstance(index, ShardedIndex) and index.manifest.joined
     writable = None if joined or isinstance(index, LuceneIndex) else index
     if documents is not None and writable is not None:
-        source, report = as_documents(documents), counted(progress, "storing text")
+        source, report = as_documents(documents), count_callback(progress, "storing text")
         parsed.check(source)
         for field in fields:
             if keep_texts(source, writable, field, progress=report):

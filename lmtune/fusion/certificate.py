@@ -20,7 +20,7 @@ from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.kinds import Code
 from lmtune.measures.measure import Measure
 from lmtune.models.parameter import Setting, as_settings
-from lmtune.progress import Count, unseen
+from lmtune.progress import Count, no_count
 from lmtune.threads import over_places
 
 _BATCH = 32
@@ -70,7 +70,7 @@ def certify(
     tolerance: float = 1e-3,
     boxes: int = BOXES,
     depth: int = DEPTH,
-    progress: Count = unseen,
+    progress: Count = no_count,
 ) -> Certificate:
     """Bound a measure's mean over all weights from 0 on.
 

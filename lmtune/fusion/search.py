@@ -20,7 +20,7 @@ from lmtune.measures.kinds import Code
 from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.measures.value_kernels import MeasureScale
 from lmtune.models.parameter import Setting
-from lmtune.progress import Count, unseen
+from lmtune.progress import Count, no_count
 from lmtune.threads import over_places
 from lmtune.tuning.ridge import RIDGES, RidgeTuner
 from lmtune.tuning.surrogate import SurrogateTuner, smooth_form
@@ -425,7 +425,7 @@ class Fitting:
     restarts: int = 0
     seed: int = 0
     depth: int = DEPTH
-    progress: Count = unseen
+    progress: Count = no_count
 
 
 WeightFit = Callable[[Fitting], tuple[Tuner, int]]

@@ -20,7 +20,7 @@ from lmtune.io.documents import field_of
 from lmtune.io.file_documents import FileDocuments
 from lmtune.io.frames import as_documents
 from lmtune.io.locks import StaleError, build_once, locked
-from lmtune.progress import Count, counted
+from lmtune.progress import Count, count_callback
 
 if TYPE_CHECKING:
     from lmtune.io.documents import DocumentSource
@@ -96,7 +96,7 @@ def index_for(
     """
     source, analyzer = as_documents(source, name=name), analyzer or Analyzer()
     views = {field: field_of(source, field) for field in fields}
-    report = counted(progress, "indexing")
+    report = count_callback(progress, "indexing")
 
     def read(wanted: Analyzer) -> ColumnarIndex:
         with_positions = cached_path(source, wanted, home, positions=True)

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, cast, overload
 
-from lmtune.errors import InputError, PathLike, Place
+from lmtune.errors import FilePosition, InputError, PathLike
 from lmtune.io.locks import temporary
 
 LONGEST_LINE_BYTES = 256 << 20
@@ -229,15 +229,15 @@ def read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     InputError
         As `open_bytes`, and for a line that is not valid UTF-8 or longer than `LONGEST_LINE_BYTES`.
     """
-    with open_bytes(path) as stream, Place(path) as place:
+    with open_bytes(path) as stream, FilePosition(path) as position:
         pieces = iter(partial(stream.readline, 1 << 20), b"")
         try:
-            for place.line, line in enumerate(line_blocks(limit_lines(pieces, path)), 1):
-                start = line.removeprefix(BOM) if place.line == 1 else line
-                yield place.line, decode_line(start).removesuffix("\n").removesuffix("\r")
+            for position.line, line in enumerate(line_blocks(limit_lines(pieces, path)), 1):
+                start = line.removeprefix(BOM) if position.line == 1 else line
+                yield position.line, decode_line(start).removesuffix("\n").removesuffix("\r")
         except InputError as error:
-            if error.file is not None and error.line is None and place.line:  # the next line is too long
-                error.line = place.line + 1
+            if error.file is not None and error.line is None and position.line:  # the next line is too long
+                error.line = position.line + 1
             raise
 
 

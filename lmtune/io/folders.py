@@ -35,7 +35,7 @@ class FolderKind(NamedTuple):
         Files written by `lmtune.io.digests.sealed`. Their ``files`` list further files and digests, with
         paths relative to the folder of the record.
     facts : tuple of str
-        Keys of the first record that tell this kind from others.
+        Keys of the first record that distinguish this kind from others.
     """
 
     marker: str

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lmtune.errors import InputError, Place
+from lmtune.errors import FilePosition, InputError
 from lmtune.io.documents import Document, DocumentSource, ListDocuments
 from lmtune.io.qrels import read_qrels
 from lmtune.io.rows import (
@@ -102,8 +102,8 @@ def as_topics(data: TopicsLike, *, name: str = "topics") -> dict[str, str]:
     if isinstance(data, _PATH):
         return read_topics(data)
     topics: dict[str, str] = {}
-    with Place(name) as place:
-        for place.line, (topic, query) in enumerate(rows_of(data, TOPICS, name), 1):
+    with FilePosition(name) as position:
+        for position.line, (topic, query) in enumerate(rows_of(data, TOPICS, name), 1):
             topic_id = identifier(topic)
             text = WeightedQuery.of(query) if isinstance(query, dict) else query
             if not isinstance(text, str) or topics.get(topic_id, text) != text:
@@ -134,8 +134,8 @@ def as_documents(data: Any, *, name: str = "documents") -> DocumentSource:
         )
 
     def documents(rows: Any) -> Iterator[Document]:
-        with Place(name) as place:
-            for place.line, (docno, text) in enumerate(rows_of(rows, DOCUMENTS, name), 1):
+        with FilePosition(name) as position:
+            for position.line, (docno, text) in enumerate(rows_of(rows, DOCUMENTS, name), 1):
                 if not isinstance(text, str):
                     raise InputError("a document has no text", value=text)
                 yield Document(identifier(docno), text)

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from lmtune.arrays import Integers, Singles
-from lmtune.errors import InputError, PathLike, Place
+from lmtune.errors import FilePosition, InputError, PathLike
 from lmtune.io.files import decode_line, open_bytes, read_whole_lines
 from lmtune.io.letor_kernels import parse_pairs
 from lmtune.progress import note
@@ -107,8 +107,8 @@ def _parse(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once
     docids: list[str | None] = []
     features: list[bytes] = []
     current, query = b"", ""
-    with Place(path) as place:
-        for place.line, line in enumerate(lines, first):
+    with FilePosition(path) as position:
+        for position.line, line in enumerate(lines, first):
             head, _, comment = line.partition(b"#")
             row = _ROW.match(head)
             if row is None:
@@ -121,7 +121,7 @@ def _parse(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once
             docids.append(None if docid is None else decode_line(docid[1]))
             queries.append(query)
             labels.append(row[1])
-            numbers.append(place.line)
+            numbers.append(position.line)
             features.append(head[row.end() :])
     rows, ids, values = parse_features(features, lowest, lowest + HIGHEST_ID - 1)
     if once and has_repeats(rows * (HIGHEST_ID + 1) + ids):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lmtune.errors import InputError, PathLike, Place
+from lmtune.errors import FilePosition, InputError, PathLike
 from lmtune.io.files import decode_line, line_blocks
 
 _ID_KEYS = ("id", "_id", "docid", "docno")
@@ -48,8 +48,8 @@ def parse_jsonl(
         For a line that is not a JSON object in valid UTF-8, that lacks an identifier or a text, or that has
         an identifier with white space.
     """
-    with Place(path) as place:
-        for line in _lines(blocks, place):
+    with FilePosition(path) as position:
+        for line in _lines(blocks, position):
             if not line or line.isspace():
                 continue
             try:
@@ -68,7 +68,7 @@ def parse_jsonl(
                 text = _checked_text(text)
             if "\\ud" in line or "\\uD" in line:
                 docno, text = _without_surrogates(docno, text)
-            yield place.line, docno, text
+            yield position.line, docno, text
 
 
 def keys_with_text(head: bytes) -> list[str]:
@@ -84,18 +84,18 @@ def keys_with_text(head: bytes) -> list[str]:
     return []
 
 
-def _lines(blocks: Iterable[bytes], place: Place) -> Iterator[str]:
-    """Decode blocks of lines, yield each line, and set its number in `place`."""
+def _lines(blocks: Iterable[bytes], position: FilePosition) -> Iterator[str]:
+    """Decode blocks of lines, yield each line, and set its number in `position`."""
     before = 0
     for block in line_blocks(blocks):
         try:
             lines = block.decode().removesuffix("\n").split("\n")
         except UnicodeDecodeError as error:
             index = block.count(b"\n", 0, error.start)
-            place.line = before + index + 1
+            position.line = before + index + 1
             decode_line(block.split(b"\n")[index])
             raise
-        for place.line, line in enumerate(lines, before + 1):
+        for position.line, line in enumerate(lines, before + 1):
             yield line
         before += len(lines)
 
@@ -198,8 +198,8 @@ def parse_tab_separated(
         space.
     """
     lines = (raw for block in line_blocks(blocks) for raw in block.removesuffix(b"\n").split(b"\n"))
-    with Place(path) as place:
-        for place.line, raw in enumerate(lines, 1):
+    with FilePosition(path) as position:
+        for position.line, raw in enumerate(lines, 1):
             if not raw.strip():
                 continue
             line = decode_line(raw).rstrip("\r")
@@ -211,4 +211,4 @@ def parse_tab_separated(
                 texts = [
                     text for name, text in zip(TSV_FIELDS, texts, strict=False) if name == field and texts[1:]
                 ]
-            yield place.line, docno, "\n".join(filter(None, texts))
+            yield position.line, docno, "\n".join(filter(None, texts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from lmtune.errors import InputError, PathLike, Place
+from lmtune.errors import FilePosition, InputError, PathLike
 from lmtune.io.files import atomic_write, decode_line, read_bytes
 from lmtune.io.rows import RUN, is_table, read_gains, swapped_files_error, table_values
 
@@ -124,8 +124,8 @@ def _line_by_line(path: PathLike, data: bytes, reads: str | None) -> dict[bytes,
     start = first + 1 if width == 3 else first
     gains: dict[bytes, int] = {}
     qrels: dict[bytes, dict[bytes, int]] = {}
-    with Place(path) as place:
-        for place.line, line in enumerate(lines[start:], start + 1):
+    with FilePosition(path) as position:
+        for position.line, line in enumerate(lines[start:], start + 1):
             columns = line.split()
             if len(columns) != width or columns[0][0] == 35:
                 if not columns or columns[0][0] == 35:

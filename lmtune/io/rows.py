@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from lmtune.errors import InputError, PathLike, Place
+from lmtune.errors import FilePosition, InputError, PathLike
 from lmtune.io.csv_files import csv_rows
 from lmtune.io.digests import parse_json
 from lmtune.io.files import is_compressed, read_bytes
@@ -201,8 +201,8 @@ def _nested(
     data: Any, kind: Kind, name: str, read: Callable[[Any], _Value], first: int
 ) -> dict[str, dict[str, _Value]]:
     by_topic: dict[str, dict[str, _Value]] = {}
-    with Place(name) as place:
-        for place.line, (topic, docno, value) in enumerate(rows_of(data, kind, name), first):
+    with FilePosition(name) as position:
+        for position.line, (topic, docno, value) in enumerate(rows_of(data, kind, name), first):
             values = by_topic.setdefault(identifier(topic), {})
             document = identifier(docno)
             if document in values:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lmtune.errors import InputError, PathLike, Place
+from lmtune.errors import FilePosition, InputError, PathLike
 from lmtune.io.files import read_lines
 from lmtune.options import option
 
@@ -32,8 +32,8 @@ def read_term_values(path: PathLike) -> dict[str, dict[str, float]]:
     """
     accepted = "topic<TAB>word<TAB>value, the value a finite number, each topic and word once"
     values: dict[str, dict[str, float]] = {}
-    with Place(path) as place:
-        for place.line, line in read_lines(path):
+    with FilePosition(path) as position:
+        for position.line, line in read_lines(path):
             if not line.strip():
                 continue
             topic, word, written = [*(part.strip() for part in line.split("\t")), "", "", ""][:3]
@@ -82,8 +82,8 @@ def read_topic_weights(path: PathLike) -> dict[str, float]:
         empty file.
     """
     weights: dict[str, float] = {}
-    with Place(path) as place:
-        for place.line, line in read_lines(path):
+    with FilePosition(path) as position:
+        for position.line, line in read_lines(path):
             if not line.strip():
                 continue
             topic, _, text = (part.strip() for part in line.partition("\t"))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-from lmtune.errors import InputError, PathLike, Place
+from lmtune.errors import FilePosition, InputError, PathLike
 from lmtune.io.digests import parse_json
 from lmtune.io.files import atomic_write, read_lines
 from lmtune.io.trec_documents import ENTITY, decode_entities
@@ -138,7 +138,7 @@ class _OpenTopic:
     current: str | None = None
 
 
-def _sgml_topics(place: Place, lines: Iterable[tuple[int, str]]) -> Iterator[Topic]:
+def _sgml_topics(position: FilePosition, lines: Iterable[tuple[int, str]]) -> Iterator[Topic]:
     """Yield the topics in numbered lines of TREC SGML.
 
     Raises
@@ -148,7 +148,7 @@ def _sgml_topics(place: Place, lines: Iterable[tuple[int, str]]) -> Iterator[Top
         malformed ``<num>``.
     """
     topic: _OpenTopic | None = None
-    for place.line, line in lines:
+    for position.line, line in lines:
         for closing, name, text in _pieces(line):
             if name == "top":
                 if closing:
@@ -159,7 +159,7 @@ def _sgml_topics(place: Place, lines: Iterable[tuple[int, str]]) -> Iterator[Top
                 elif topic is not None:
                     raise _unclosed(topic)
                 else:
-                    topic = _OpenTopic(place.line)
+                    topic = _OpenTopic(position.line)
             elif name is not None:
                 _switch_field(topic, name, closing=closing)
             if not text.strip():
@@ -186,7 +186,7 @@ def format_topic(path: PathLike, identifier: str, text: str) -> str:
     block = f"<top>\n<num> Number: {identifier}\n<title> {label}{written}\n</top>\n\n"
     lines = list(enumerate(block.split("\n"), 1))
     try:
-        topics = list(_sgml_topics(Place(path), lines))
+        topics = list(_sgml_topics(FilePosition(path), lines))
     except InputError:
         topics = []
     if not text or [topic[:2] for topic in topics] != [(identifier, {"title": text})]:
@@ -246,7 +246,7 @@ def _number(line: int, written: str | None, accepted: str) -> str:
     return (written.lstrip("0") or "0") if written.isascii() and written.isdigit() else written
 
 
-def _xml_topics(place: Place, lines: Iterable[tuple[int, str]]) -> Iterator[Topic]:
+def _xml_topics(position: FilePosition, lines: Iterable[tuple[int, str]]) -> Iterator[Topic]:
     """Yield the topics of TREC XML: ``<topic number="1">`` with fields, or with only the title as its text.
 
     Raises
@@ -268,11 +268,11 @@ def _xml_topics(place: Place, lines: Iterable[tuple[int, str]]) -> Iterator[Topi
             etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, encoding="utf-8"),
         )
     except etree.XMLSyntaxError as error:
-        place.line = (error.lineno or 1) + first - 1
+        position.line = (error.lineno or 1) + first - 1
         raise InputError(f"not XML: {error.msg}", accepted=_ACCEPTED) from None
     for element in root.iter("topic"):
-        place.line = element.sourceline + first - 1
-        yield _topic_of_element(element, place.line)
+        position.line = element.sourceline + first - 1
+        yield _topic_of_element(element, position.line)
 
 
 def _topic_of_element(element: Any, line: int) -> Topic:
@@ -359,8 +359,8 @@ def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[s
             value=",".join(wanted),
             accepted="title for this file",
         )
-    with Place(path) as place:
-        topics = _collect(file_format.read(place, lines), wanted)
+    with FilePosition(path) as position:
+        topics = _collect(file_format.read(position, lines), wanted)
     if not topics:
         raise InputError("no topics", file=path, accepted=_ACCEPTED)
     return topics
@@ -440,26 +440,26 @@ def _is_xml(lines: list[tuple[int, str]]) -> bool:
     return False
 
 
-def _tsv_topics(place: Place, lines: list[tuple[int, str]]) -> Iterator[Topic]:
-    for position, (place.line, line) in enumerate(lines):
+def _tsv_topics(position: FilePosition, lines: list[tuple[int, str]]) -> Iterator[Topic]:
+    for index, (position.line, line) in enumerate(lines):
         columns = line.strip("\r\n ").split("\t")
         if len(columns) != 2:
             raise InputError(
                 f"{len(columns) - 1} tabs in a topic line" if len(columns) > 1 else "no tab",
                 value=line,
-                accepted=_ACCEPTED if position == 0 else "id<TAB>text",
+                accepted=_ACCEPTED if index == 0 else "id<TAB>text",
             )
         identifier = columns[0].strip()
-        named = identifier.lower(), columns[1].strip().lower()
-        if position == 0 and (named[0] in _HEADER_IDS or named in _HEADERS):
+        header = identifier.lower(), columns[1].strip().lower()
+        if index == 0 and (header[0] in _HEADER_IDS or header in _HEADERS):
             continue
         _check_identifier(identifier)
-        yield Topic(identifier, {"title": columns[1]}, place.line)
+        yield Topic(identifier, {"title": columns[1]}, position.line)
 
 
-def _json_topics(place: Place, lines: list[tuple[int, str]]) -> Iterator[Topic]:
+def _json_topics(position: FilePosition, lines: list[tuple[int, str]]) -> Iterator[Topic]:
     accepted = "one JSON object a line"
-    for place.line, line in lines:
+    for position.line, line in lines:
         try:
             record = parse_json(line)
         except ValueError as error:
@@ -486,7 +486,7 @@ def _json_topics(place: Place, lines: list[tuple[int, str]]) -> Iterator[Topic]:
         if not isinstance(text, WeightedQuery):
             # JSON can escape a lone surrogate, which UTF-8 cannot encode.
             text = text.encode("utf-8", "replace").decode()
-        yield Topic(str(identifier), {"title": text}, place.line)
+        yield Topic(str(identifier), {"title": text}, position.line)
 
 
 def _weighted(weights: object) -> WeightedQuery:
@@ -517,14 +517,14 @@ class TopicFormat(NamedTuple):
     matches : callable
         Returns whether the numbered nonblank lines of a file are in this format.
     read : callable
-        Parses these lines to topics; it sets the line of the `Place` that it gets first.
+        Parses these lines to topics; it sets the line of the `FilePosition` that it gets first.
     has_fields : bool
         Whether topics can have other fields than the title.
     """
 
     suffixes: tuple[str, ...]
     matches: Callable[[list[tuple[int, str]]], bool]
-    read: Callable[[Place, list[tuple[int, str]]], Iterator[Topic]]
+    read: Callable[[FilePosition, list[tuple[int, str]]], Iterator[Topic]]
     has_fields: bool = False
 
 

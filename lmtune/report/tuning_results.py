@@ -20,7 +20,7 @@ from lmtune.io.result_folders import file_name, write_folder
 from lmtune.io.runs import Ranking, write_run
 from lmtune.measures.evaluate import LEVELS, setting_recall_precision
 from lmtune.models.model import label_setting
-from lmtune.progress import Count, Progress, silent, unseen
+from lmtune.progress import Count, Progress, no_count, silent
 from lmtune.report.table import frame_text, in_all_formats, one_line
 from lmtune.report.tuning_tables import parameter_table, parameters, tuning_table
 from lmtune.tuning.experiment.plan import Plan
@@ -99,7 +99,7 @@ def write_results(
     lines: Sequence[Mapping[str, pd.DataFrame]] = (),
     texts: Sequence[Mapping[str, str]] = (),
     hits: int = 1000,
-    progress: Count = unseen,
+    progress: Count = no_count,
 ) -> None:
     """Write a results folder atomically; equal results give equal bytes.
 

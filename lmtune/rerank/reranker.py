@@ -23,7 +23,7 @@ from lmtune.io.folders import FolderKind, atomic_directory, check_directory, is_
 from lmtune.measures.lists import Measurer, mean_over_lists
 from lmtune.measures.measure import Measure, column_names, exponential_ndcg
 from lmtune.parallel import Task, in_task_order
-from lmtune.progress import Progress, counted, quantity, timed
+from lmtune.progress import Progress, count_callback, quantity, timed
 from lmtune.rerank.data import RankingData
 from lmtune.rerank.learners.feature_networks import WEIGHTS, NetworkLearner
 from lmtune.rerank.learners.learner import Learner, Scorer, ScoringOptions
@@ -155,7 +155,7 @@ class Reranker:
         InputError
             If the number of features differs from training, or a document has no text.
         """
-        return self.scorer.score(data, progress=counted(progress, "scoring"), **how)
+        return self.scorer.score(data, progress=count_callback(progress, "scoring"), **how)
 
     def check_features(self, names: Sequence[str], *, file: PathLike | None = None) -> None:
         """Raise InputError if feature names differ from those in training."""

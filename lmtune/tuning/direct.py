@@ -17,7 +17,7 @@ from lmtune.candidates.regions import regions_for
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
-from lmtune.progress import Count, counted, unseen
+from lmtune.progress import Count, count_callback, no_count
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import FitProgress, Point, SearchRecord, Tuner
 
@@ -148,7 +148,7 @@ class GridSearch(Tuner):
             shape=self.shape or default_grid_shape(len(record.space.names)),
             topics=record.positions,
             depth=self.depth,
-            progress=counted(progress, type(self).__name__),
+            progress=count_callback(progress, type(self).__name__),
         )
         record.add(surface.settings, surface.means(what, record.positions).tolist())
         record.close(self)
@@ -340,7 +340,7 @@ def climb_together(
     known: KnownValues,
     *,
     topics: Sequence[str] | None = None,
-    progress: Count = unseen,
+    progress: Count = no_count,
 ) -> None:
     """Fit one ascent per measure, with the same results as `CoordinateAscent.fit`.
 

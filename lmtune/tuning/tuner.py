@@ -15,7 +15,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import check_choice
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.progress import Count, counted, unseen
+from lmtune.progress import Count, count_callback, no_count
 from lmtune.showing import Plotted
 from lmtune.tuning.space import ParameterSpace, space_for
 
@@ -76,7 +76,7 @@ class Tuner(Plotted, ABC, by="summaries.tuner"):
 
     def _report(self, progress: FitProgress) -> Count:
         """Return the callback that reports the progress of a fit."""
-        return counted(progress, type(self).__name__) or unseen
+        return count_callback(progress, type(self).__name__) or no_count
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
         """Return the constructor's arguments by name."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.io.csv_files import csv_text
 from lmtune.measures.lists import Measurer
-from lmtune.progress import counted
+from lmtune.progress import count_callback
 from lmtune.rerank.data import RankingData, check_training_data
 from lmtune.rerank.learners.learner import FeatureScorer, Learner, ScoringOptions
 from lmtune.rerank.rankers import TreeSettings
@@ -206,7 +206,7 @@ def fit(
     def measure(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:
         return "validation", measurer.mean(scores), True
 
-    best, report = 0, counted(progress, "growing trees")
+    best, report = 0, count_callback(progress, "growing trees")
     for grown in range(1, settings.rounds + 1):
         try:
             cannot_split = booster.update()

@@ -19,7 +19,7 @@ from lmtune.errors import InputError
 from lmtune.io.csv_files import csv_text
 from lmtune.losses.songs import RelevantPairs, reinitialise_last_layer
 from lmtune.measures.lists import Measurer
-from lmtune.progress import counted
+from lmtune.progress import count_callback
 from lmtune.rerank.data import Batch, RankingData, batches, hard_negatives, number_of_batches
 from lmtune.rerank.settings import Settings, rate_at
 from lmtune.rerank.training import checkpoints, distributed
@@ -431,7 +431,7 @@ def run_training(
             if checkpoint is not None and distributed.process_number() == 0:
                 checkpoints.save_checkpoint(checkpoint, identity, *run.state())
 
-        progress = counted(how.get("progress"), "training")
+        progress = count_callback(how.get("progress"), "training")
         while not run.is_finished:
             run.train_epoch(save, how.get("checkpoint_every"), progress)
             save()

@@ -21,7 +21,7 @@ from lmtune.measures.significance.tests import FEWEST, paired_t_test
 from lmtune.models.model import describe_model, find_model
 from lmtune.models.parameter import Setting
 from lmtune.parallel import Task, in_task_order, run_all, width
-from lmtune.progress import Count, Progress, note, silent, staged, unseen
+from lmtune.progress import Count, Progress, no_count, note, silent, stage_callback
 from lmtune.tuning.direct import Surface
 from lmtune.tuning.experiment.methods import FoldChoice, FoldMethods, Shared
 from lmtune.tuning.experiment.plan import Plan
@@ -112,7 +112,7 @@ def run_experiment(
     if left_out:
         notes = [*notes, f"{', '.join(left_out)} skipped: there are no judged non-relevant documents"]
         note(f"{pool.name}: {notes[-1]}")
-    plan, progress = replace(plan, measures=tuple(measures)), staged(progress)
+    plan, progress = replace(plan, measures=tuple(measures)), stage_callback(progress)
     shared = Shared.of(pool, plan, len(folds), progress, traced=traced)
     parts = list(_run_folds(shared, folds))
     progress("tuning", 1, 1)
@@ -379,7 +379,7 @@ _POINTS = 31
 
 
 def measure_profiles(
-    pool: CandidatePool, result: CollectionResult, plan: Plan, *, progress: Count = unseen
+    pool: CandidatePool, result: CollectionResult, plan: Plan, *, progress: Count = no_count
 ) -> dict[str, pd.DataFrame]:
     """Measure profiles: settings along each free parameter through Direct's setting.
 
