@@ -1,3 +1,3 @@
-"""Synthetic test collections of any size, to measure speed and memory at scale."""
+"""Synthetic test collections of any size, for benchmarks of speed and memory."""
 
 from .source import collection as collection

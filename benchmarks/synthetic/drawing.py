@@ -1,4 +1,4 @@
-"""Drawing the documents, and judging them as TREC does: several systems' best are pooled and assessed."""
+"""Draw documents, and judge them as in TREC: the top documents of several runs are pooled and assessed."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _QUANTILES = 257
 
 @dataclass(frozen=True)
 class TopicDraw:
-    """What was drawn for one topic.
+    """Documents and postings drawn for one topic.
 
     Attributes
     ----------
     model : TopicModel
-        What it was drawn from.
+        Model of the topic.
     area : numpy.ndarray of int32
         The documents of the topical area, ascending.
     affinity : numpy.ndarray of float64
-        How much each of them is about the topic; above 0.
+        Affinity of each of these documents to the topic; above 0.
     postings : list of (numpy.ndarray of int32, numpy.ndarray of uint16)
-        Of each query term: documents, ascending, and frequencies.
+        Documents, ascending, and frequencies of each query term.
     """
 
     model: TopicModel
@@ -42,14 +42,14 @@ class TopicDraw:
 
 @dataclass(frozen=True)
 class Drawn:
-    """All documents, as far as topics are concerned.
+    """Lengths of all documents, and postings of all topics.
 
     Attributes
     ----------
     lengths : numpy.ndarray of int32, shape (documents,)
         Document lengths in tokens.
     free : numpy.ndarray of int32, shape (documents,)
-        The tokens of each document that are no query term.
+        Number of tokens of each document that are not query terms.
     topics : list of TopicDraw
         The topics.
     """
@@ -62,15 +62,14 @@ class Drawn:
 def draw(shape: Shape, part: range | None = None) -> Drawn:
     """Draw lengths and the postings of all query terms.
 
-    A document whose query terms alone come to more than the length that was drawn for it gets
-    their number as its length.
+    If a document has more query terms than its drawn length, its length is the number of query terms.
 
     Parameters
     ----------
     shape : Shape
         The collection.
     part : range, optional
-        Draw these documents alone, numbered from 0 on; all by default.
+        Documents to draw, numbered from 0 in the result; all by default.
     """
     lengths = np.empty(shape.documents, np.int32)
     kernels.draw_lengths(
@@ -99,7 +98,7 @@ def draw(shape: Shape, part: range | None = None) -> Drawn:
 
 
 class _Ground(NamedTuple):
-    """What topics are drawn on: the first document, lengths, all lengths' quantiles, weights in an area."""
+    """Input of topics: first document, lengths, quantiles of all lengths, weights in an area."""
 
     first: int
     lengths: NDArray[np.int32]
@@ -136,7 +135,7 @@ def _draw_topic(shape: Shape, topic: int, ground: _Ground) -> TopicDraw:
 
 
 def _background(shape: Shape, term: TermModel, quantiles: NDArray[np.float64]) -> tuple[float, float]:
-    """Return occurrences a token, and the negative binomial's shape, that give a term its df."""
+    """Return the rate for each token and the shape of the negative binomial that give a term its df."""
     share = term.df / shape.documents
     rate = term.burstiness * share / float(quantiles.mean())
     return rate, float(kernels.solve_shape(quantiles, rate, share, 1e-3, 50.0))
@@ -149,21 +148,21 @@ def _postings(tf: NDArray[np.int32]) -> Postings:
 
 
 def draw_common_words(shape: Shape, free: NDArray[np.int32], first: int = 0) -> list[Postings]:
-    """Share out the tokens that are no query term among common words, by Zipf's law.
+    """Assign the tokens that are not query terms to common words, by Zipf's law.
 
     Parameters
     ----------
     shape : Shape
         The collection.
     free : numpy.ndarray of int32, shape (documents,)
-        The tokens to share out.
+        Number of tokens to assign.
     first : int
-        The number of the first of these documents.
+        Number of the first document.
 
     Returns
     -------
     list of (numpy.ndarray of int32, numpy.ndarray of uint16)
-        The postings of each word, the most common first; together they hold every free token.
+        The postings of each word, the most common first; they cover every free token.
     """
     weights = 1.0 / np.arange(1, model.COMMON_WORDS + 1)
     shares = weights / weights.sum()
@@ -178,11 +177,11 @@ def draw_common_words(shape: Shape, free: NDArray[np.int32], first: int = 0) -> 
     return postings[::-1]
 
 
-# The parameters (lambda, mu) of runs that are pooled as they are, and of those with errors.
+# Parameters (lambda, mu) of the runs without and with errors.
 _RUNS = ((0.0, 1000.0), (0.6, 300.0), (0.1, 3000.0))
 _DISTURBED, _DISTURBED_RUNS, _DISTURBED_SPREAD = (0.2, 1000.0), 3, 0.88
 _ASSESSOR_SPREAD = 0.25
-# The share of relevant documents that is found whatever the runs retrieve.
+# Share of relevant documents that are judged even if no run retrieves them.
 _FOUND_OTHERWISE = 0.12
 _HIGHLY_RELEVANT = 0.2
 
@@ -195,7 +194,7 @@ class JudgedTopic(NamedTuple):
     docs : numpy.ndarray of int32
         The judged documents, ascending.
     gains : numpy.ndarray of int32
-        2 for highly relevant, 1 for relevant, 0 for nonrelevant.
+        2 for highly relevant, 1 for relevant, 0 for non-relevant.
     """
 
     docs: NDArray[np.int32]
@@ -205,22 +204,21 @@ class JudgedTopic(NamedTuple):
 def judge(shape: Shape, drawn: Drawn) -> list[JudgedTopic]:
     """Pool and assess every topic.
 
-    Six runs give their best documents: three are two-stage-smoothed query likelihood at different
-    parameters, three have errors besides. Some documents are found otherwise, matching or not.
-    The pooled documents of the topical area that are most about the topic, with the assessor's
-    errors, are relevant.
+    The pool has the top documents of six runs: three of two-stage smoothing at different parameters, and
+    three with added errors. It also has some documents of the topical area that runs may have missed.
+    Relevant are the pooled documents of the area with the highest affinity, after the assessor's errors.
 
     Parameters
     ----------
     shape : Shape
         The collection.
     drawn : Drawn
-        Its documents.
+        The documents.
 
     Returns
     -------
     list of JudgedTopic
-        One a topic.
+        Judgments of each topic.
     """
     total = int(drawn.lengths.sum(dtype=np.int64))
     judged: dict[int, JudgedTopic] = {}
@@ -253,7 +251,7 @@ def _judge_topic(
 def _pool(
     shape: Shape, topic: int, drawn: TopicDraw, lengths: NDArray[np.int32], total: int
 ) -> NDArray[np.bool_]:
-    """Mark the best documents of every run."""
+    """Return a mask of the top documents of all runs."""
     pooled = np.zeros(lengths.size, np.bool_)
     for docs, _ in drawn.postings:
         pooled[docs] = True
@@ -279,7 +277,7 @@ def _pool(
 
 
 def _best(score: NDArray[np.float64], depth: int) -> NDArray[np.int64]:
-    """Return the places of the highest scores; of equal ones the first."""
+    """Return the indices of the highest scores; of equal scores the first."""
     if score.size <= depth:
         return np.arange(score.size)
     least = np.partition(score, score.size - depth)[score.size - depth]

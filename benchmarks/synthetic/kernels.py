@@ -1,8 +1,8 @@
 """Compiled drawing of a synthetic collection.
 
-Every random number is a hash of a stream's key and a place in it (the SplitMix64 generator of
-Steele, Lea and Flood, OOPSLA 2014, whose n-th output is known without the ones before). So what is
-drawn depends neither on the order of the work nor on a library's version.
+Every random number is a hash of a stream's key and an index. The generator is SplitMix64 (Steele, Lea and
+Flood, OOPSLA 2014), which computes its n-th output without the earlier ones. Draws therefore do not depend on
+the order of the work or on library versions.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _UNIT = 2.0**-53
 
 
 @compiled()
-def uniform(key: np.uint64, place: int) -> float:
-    """Return a number in (0, 1)."""
-    x = key + (np.uint64(place) + _ONE) * _GOLDEN
+def uniform(key: np.uint64, index: int) -> float:
+    """Return the random number in (0, 1) at an index of a stream."""
+    x = key + (np.uint64(index) + _ONE) * _GOLDEN
     x = (x ^ (x >> _S30)) * _MIX_1
     x = (x ^ (x >> _S27)) * _MIX_2
     x = x ^ (x >> _S31)
@@ -39,13 +39,13 @@ def uniform(key: np.uint64, place: int) -> float:
 
 
 def moved(key: np.uint64, places: int) -> np.uint64:
-    """Return the key of the same stream from a later place on."""
+    """Return the key of the same stream, shifted by `places` numbers."""
     return np.uint64((int(key) + places * int(_GOLDEN)) % (1 << 64))
 
 
 @compiled()
 def logit(u: float) -> float:
-    """Turn a uniform number into a logistic one, of standard deviation pi / sqrt(3)."""
+    """Map a uniform to a logistic number, with standard deviation pi / sqrt(3)."""
     return math.log(u / (1.0 - u))
 
 
@@ -53,7 +53,7 @@ def logit(u: float) -> float:
 def draw_lengths(
     key: np.uint64, mean: float, sigma: float, shortest: int, longest: int, lengths: Integers
 ) -> None:
-    """Fill lognormal lengths of that mean, before they are cut to the range."""
+    """Fill lognormal lengths, clipped to the range; `mean` is the mean before clipping."""
     centre = math.log(mean) - 0.5 * sigma * sigma
     for d in range(lengths.size):
         radius = math.sqrt(-2.0 * math.log(uniform(key, 2 * d)))  # Box and Muller
@@ -68,8 +68,8 @@ def draw_area(
 ) -> int:
     """Fill the documents of a topical area and their affinities (Weibull); return their number.
 
-    One uniform number does both: below ``chance`` the document is in, and the rest of the
-    number's digits say how much.
+    One uniform number u determines both: the document is in the area if u < chance, and u / chance gives its
+    affinity.
     """
     count = 0
     for d in range(docs.size):
@@ -91,9 +91,9 @@ def _share_with_term(lengths: Integers, rate: float, shape: float) -> float:
 
 @compiled()
 def solve_shape(lengths: Integers, rate: float, share: float, low: float, high: float) -> float:
-    """Find the negative binomial's shape with which a share of documents holds the term.
+    """Find the shape of the negative binomial with which a share of documents contains the term.
 
-    The share grows with the shape; where no shape within the range will do, its end is returned.
+    The share grows with the shape. If no shape in the range fits, an end of the range is returned.
     """
     for _ in range(40):
         middle = math.sqrt(low * high)
@@ -119,9 +119,9 @@ def _negative_binomial(u: float, absent: float, ratio: float, shape: float, most
 
 @compiled()
 def draw_background(key: np.uint64, lengths: Integers, rate: float, shape: float, tf: Integers) -> None:
-    """Fill the frequencies of a term in documents that are not about it.
+    """Fill the background frequencies of a term.
 
-    Negative binomial of mean ``rate`` x length, at most the length.
+    Negative binomial with mean ``rate`` x length, at most the length.
     """
     longest = lengths.max()
     absent = np.empty(longest + 1)
@@ -144,9 +144,9 @@ def draw_background(key: np.uint64, lengths: Integers, rate: float, shape: float
 def add_topical(
     key: np.uint64, docs: Integers, mean: Floats, shape: float, most: Integers, tf: Integers
 ) -> None:
-    """Add a term's frequencies in documents of its topical area.
+    """Add a term's frequencies in the documents of its topical area.
 
-    Negative binomial of that mean, at most ``most``, for each of the documents.
+    Negative binomial with the given mean, at most ``most``, for each document.
     """
     for i in range(docs.size):
         d = docs[i]
@@ -170,7 +170,7 @@ def compress(tf: Integers, docs: Integers, tfs: Integers) -> int:
 
 @compiled()
 def add_frequencies(docs: Integers, tfs: Integers, total: Integers) -> None:
-    """Add the frequencies of a term to those of the documents."""
+    """Add the frequencies of a term to the totals of the documents."""
     for i in range(docs.size):
         total[docs[i]] += tfs[i]
 
@@ -179,7 +179,7 @@ def add_frequencies(docs: Integers, tfs: Integers, total: Integers) -> None:
 def draw_common(key: np.uint64, share: float, free: Integers, left: Integers, tf: Integers) -> None:
     """Fill the frequencies of a common word, a share of each document's free tokens.
 
-    The share is rounded up or down at random, within the tokens that are left.
+    The share is rounded up or down at random, and is at most the number of remaining tokens.
     """
     for d in range(free.size):
         wanted = np.int32(math.floor(share * free[d] + uniform(key, d)))
@@ -191,7 +191,7 @@ def draw_common(key: np.uint64, share: float, free: Integers, left: Integers, tf
 def retrieval_scores(
     tf: Integers, lengths: Integers, p: Floats, lambda_: float, mu: float, score: Floats
 ) -> None:
-    """Fill what orders documents as two-stage-smoothed query likelihood does, as a product."""
+    """Fill products that order documents as query likelihood with two-stage smoothing."""
     for i in range(lengths.size):
         ratio = (1.0 - lambda_) / (mu + lengths[i])
         product = 1.0
@@ -202,20 +202,20 @@ def retrieval_scores(
 
 @compiled()
 def disturb(key: np.uint64, docs: Integers, score: Floats, spread: float, out: Floats) -> None:
-    """Fill scores whose logarithms have a logistic error of scale ``spread``."""
+    """Fill scores with a logistic error of scale ``spread`` in their logarithms."""
     for i in range(docs.size):
         out[i] = score[i] * math.exp(spread * logit(uniform(key, docs[i])))
 
 
 @compiled()
 def assess(key: np.uint64, docs: Integers, affinity: Floats, spread: float, out: Floats) -> None:
-    """Fill what an assessor makes of documents: affinity with a logistic error."""
+    """Fill the affinities that an assessor sees, with a logistic error."""
     for i in range(docs.size):
         out[i] = affinity[i] + spread * logit(uniform(key, docs[i]))
 
 
 class PassageStreams(NamedTuple):
-    """Keys of streams, and how passages are made of words."""
+    """Keys of streams, and parameters of the words of passages."""
 
     tokens: np.uint64
     areas: np.uint64
@@ -237,7 +237,7 @@ def _log_uniform(u: float, low: float, high: float) -> int:
 
 @compiled()
 def area_word(streams: PassageStreams, document: int, u: float) -> int:
-    """Return a word of a document's area, the area's first words the likeliest (Zipf)."""
+    """Return a word of a document's area, by Zipf's law."""
     area = int(uniform(streams.areas, document // streams.together) * streams.area_count)
     rank = _log_uniform(u, 1.0, streams.area_words + 1.0)
     v = uniform(streams.words, area * streams.area_words + rank)
@@ -247,7 +247,7 @@ def area_word(streams: PassageStreams, document: int, u: float) -> int:
 
 @compiled()
 def draw_passage(streams: PassageStreams, document: int, tokens: Integers) -> None:
-    """Fill a document's words: repeated ones, those of its area, and those of the whole collection."""
+    """Fill a document's words: repetitions, words of its area, and words of the whole collection."""
     q = streams.flattened
     for i in range(tokens.size):
         place = 2 * (document * streams.longest + i)
@@ -263,7 +263,7 @@ def draw_passage(streams: PassageStreams, document: int, tokens: Integers) -> No
 
 @compiled()
 def count_passages(streams: PassageStreams, first: int, lengths: Integers, df: Longs) -> None:
-    """Add up in how many of the documents, from ``first`` on, each word is."""
+    """Add the document frequency of each word in the documents from ``first`` on."""
     tokens = np.empty(streams.longest, np.int32)
     for d in range(lengths.size):
         own = tokens[: lengths[d]]
@@ -283,7 +283,7 @@ def fill_passages(
     docs: Integers,
     tfs: Shorts,
 ) -> None:
-    """Fill postings of documents numbered from ``number``, moving each word's end on."""
+    """Fill postings of documents numbered from ``number``, and advance the end of each word's postings."""
     tokens = np.empty(streams.longest, np.int32)
     for d in range(lengths.size):
         own = tokens[: lengths[d]]

@@ -1,4 +1,4 @@
-"""What a synthetic collection is drawn from: its shape, and the model of each topic."""
+"""Model of a synthetic collection: its size, and the distribution of each topic."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from statistics import NormalDist
 import numpy as np
 
 VERSION = 1
-"""Raised whenever the same shape comes to give another collection."""
+"""Version of the generator; increased if the same shape gives another collection."""
 
 REFERENCE = 528_155
-"""Documents of TREC's Robust04 collection, at whose scale the constants below are stated."""
+"""Number of documents of TREC's Robust04 collection; the constants below are for this size."""
 
 PASSAGES, QUERIES = 8_841_823, 6_980
-"""Of MS MARCO's passage collection and its small development set."""
+"""Numbers of passages of MS MARCO and of queries of its small development set."""
 
 MEAN_LENGTH, LENGTH_SIGMA, SHORTEST, LONGEST = 300.0, 0.75, 10, 30_000
 COMMON_WORDS = 32
-# The powers of a document's length by which it is more often about a topic (as relevant documents
-# are longer: Singhal, Buckley and Mitra, SIGIR 1996), and says more of the topic's words if it is.
+# Powers of a document's length: for its probability to be in the topical area (relevant documents are longer:
+# Singhal, Buckley and Mitra, SIGIR 1996), and for its number of topical words.
 AREA_GROWTH, TOPICAL_GROWTH = 0.75, 0.6
 TOPICAL_SHAPE = 0.8
 AFFINITY_POWER, AFFINITY_SCALE = 1.25, 0.53
@@ -37,14 +37,14 @@ _POOL_DEPTH = 390.0
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a synthetic collection is, and its seed.
+    """Size of a synthetic collection, and its seed.
 
     Attributes
     ----------
     documents, topics : int
-        Their numbers.
-    seed : int
-        Of every draw.
+        Numbers of documents and topics.
+        seed : int
+            Seed of every draw.
     """
 
     documents: int
@@ -58,28 +58,28 @@ class Shape:
 
     @property
     def pool_depth(self) -> int:
-        """How many documents of each run are judged."""
+        """Number of documents of each run in the pool."""
         return max(10, round(_POOL_DEPTH * math.pow(min(1.0, self.scale), 0.4)))
 
-    def stream(self, *place: str | int) -> np.uint64:
+    def stream(self, *purpose: str | int) -> np.uint64:
         """Return the key of the stream of random numbers for one purpose."""
-        name = repr((VERSION, self.documents, self.seed, *place)).encode()
+        name = repr((VERSION, self.documents, self.seed, *purpose)).encode()
         return np.uint64(int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little"))
 
 
 @dataclass(frozen=True)
 class TermModel:
-    """How one query term is spread over documents.
+    """Distribution of a query term over documents.
 
     Attributes
     ----------
     df : float
-        The document frequency aimed at, outside the topical area.
+        Target document frequency outside the topical area.
     burstiness : float
-        Occurrences in a document that holds the term, on average; above 1.
+        Mean frequency in documents with the term; above 1.
     strength : float
-        Occurrences a token, beside the background's, in a document of average length in the
-        topical area, for each unit of affinity.
+        Additional occurrences for each token and unit of affinity, in a document of average length in the
+        topical area.
     """
 
     df: float
@@ -89,16 +89,16 @@ class TermModel:
 
 @dataclass(frozen=True)
 class TopicModel:
-    """What one topic is about.
+    """Terms and relevance of a topic.
 
     Attributes
     ----------
     terms : tuple of TermModel
         Its two to five query terms.
     area : float
-        The share of documents in the topical area; only these can be relevant.
+        Share of documents in the topical area; only these can be relevant.
     relevant : float
-        How many relevant documents the assessors look for.
+        Number of relevant documents that assessors look for.
     """
 
     terms: tuple[TermModel, ...]
@@ -109,9 +109,9 @@ class TopicModel:
 def topic_model(shape: Shape, topic: int) -> TopicModel:
     """Draw the model of a topic.
 
-    Document frequencies are lognormal (median 27,000 at Robust04's scale) and in proportion to the
-    number of documents. In smaller collections areas are a larger share of them, fewer documents
-    are relevant, and topical documents stand out less, or they would be too easy to find.
+    Document frequencies are lognormal (median 27,000 at Robust04's size) and proportional to the number of
+    documents. In smaller collections areas have a larger share of the documents, fewer documents are
+    relevant, and topical documents have fewer topical words; otherwise they would be too easy to find.
 
     Parameters
     ----------
@@ -142,5 +142,5 @@ def _log_uniform(random: Callable[[], float], low: float, high: float) -> float:
 
 
 def _lognormal(random: Callable[[], float], median: float, sigma: float) -> float:
-    # random() may be 0, and is never 1.
+    # random() may return 0, but never 1
     return median * math.exp(sigma * NormalDist().inv_cdf(max(random(), 2.0**-53)))

@@ -1,9 +1,9 @@
-"""Many short passages and many queries, in MS MARCO's shape: lengths, vocabulary, few relevant passages.
+"""Short passages and queries similar to MS MARCO: lengths, vocabulary, few relevant passages.
 
-A passage's words are those of the whole collection by the law of Zipf and Mandelbrot, those of its area,
-which it shares with its neighbours and few others, and repetitions (Simon, Biometrika 1955). A query is
-made from its relevant passage (Azzopardi, de Rijke and Balog, SIGIR 2007): some of its rarer words, and
-words of its area that it may lack.
+A passage has words of the whole collection (law of Zipf and Mandelbrot), words of its area, which it shares
+with its neighbours and few others, and repetitions (Simon, Biometrika 1955). A query is generated from its
+relevant passage (Azzopardi, de Rijke and Balog, SIGIR 2007): some rarer words of the passage, and words of
+its area that the passage may lack.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .model import Shape
 
 VOCABULARY, AREA_WORDS = 1_000_000, 60
 MEAN_LENGTH, LENGTH_SIGMA, SHORTEST, LONGEST = 56.0, 0.42, 5, 300
-# Documents that follow each other in an area, as passages of one page do.
+# Consecutive documents of one area, like the passages of a page.
 _TOGETHER = 4
 _AREA_PASSAGES = 4000
 _TOPICAL, _REPEATED, _FLATTENED = 0.6, 0.12, 2.7
@@ -33,27 +33,27 @@ _AT_A_TIME = 65_536
 
 
 class Query(NamedTuple):
-    """A query: its words' numbers, and the documents that are relevant to it."""
+    """A query: numbers of its words, and relevant documents."""
 
     words: list[int]
     relevant: list[int]
 
 
 def draw_passages(shape: Shape, part: range) -> tuple[NDArray[np.int32], list[Postings]]:
-    """Draw lengths, and the postings of all words.
+    """Draw document lengths, and the postings of all words.
 
     Parameters
     ----------
     shape : Shape
         The collection.
     part : range
-        The documents to draw; postings number them from 0 on.
+        The documents to draw; postings number them from 0.
 
     Returns
     -------
     lengths : numpy.ndarray of int32, shape (documents,)
     postings : list of (numpy.ndarray of int32, numpy.ndarray of uint16)
-        Of each word by its number: documents, ascending, and frequencies.
+        Documents, ascending, and frequencies of each word, by word number.
     """
     streams, lengths = _streams(shape), _lengths(shape, part)
     steps = [*range(0, len(part), _AT_A_TIME), len(part)]
@@ -70,7 +70,7 @@ def draw_passages(shape: Shape, part: range) -> tuple[NDArray[np.int32], list[Po
 
 
 def draw_queries(shape: Shape) -> Iterator[Query]:
-    """Yield the queries; each is made from another document.
+    """Yield the queries; each is generated from a different document.
 
     Parameters
     ----------
@@ -89,13 +89,13 @@ def draw_queries(shape: Shape) -> Iterator[Query]:
 
 
 def _words(shape: Shape, streams: kernels.PassageStreams, topic: int, document: int, size: int) -> list[int]:
-    """Return a query's distinct words: rarer and more frequent ones of the document first, some missed."""
+    """Return a query's distinct words, sampled from the document; some are replaced by words of its area."""
     tokens = np.empty(int(_lengths(shape, range(document, document + 1))[0]), np.int32)
     kernels.draw_passage(streams, document, tokens)
     words, tf = np.unique(tokens, return_counts=True)
     key = shape.stream("query", topic)
     u = np.array([kernels.uniform(key, place) for place in range(words.size + 2 * size)])
-    # Drawn without putting back, by weight (Efraimidis and Spirakis, 2006).
+    # weighted sampling without replacement (Efraimidis and Spirakis, 2006)
     weight = tf**3 * np.log1p(words)
     chosen = words[np.argsort(np.log(u[: words.size]) / np.maximum(weight, 1e-9), kind="stable")[::-1][:size]]
     missed, others = u[words.size :].reshape(2, -1)

@@ -19,18 +19,18 @@ from .drawing import Postings, draw, draw_common_words, judge
 from .model import COMMON_WORDS, PASSAGES, QUERIES, REFERENCE, VERSION, Shape, topic_model
 from .passages import draw_passages, draw_queries
 
-# A word ends in a vowel that no stemmer strips, has no two vowels in a row, and is longer than any
-# stopword of its kind: all of lmtune's analyses leave it as it is.
+# Words end in a vowel that no stemmer removes, have no two vowels in a row, and are longer than similar
+# stopwords, so that no analyzer of lmtune changes them.
 _SYLLABLES = [consonant + vowel for consonant in "bdhjlmnprstvwz" for vowel in "aeiou"]
 _LAST_SYLLABLES = [syllable for syllable in _SYLLABLES if syllable[-1] in "aou"]
-# Coprime to the number of words of any number of syllables, and to powers of ten.
+# coprime to the number of words with any number of syllables, and to powers of ten
 _STRIDE = 7919
 _DIGITS = 7
 _DOCNO_STRIDE = 7_654_321
 
 
 def word(number: int, syllables: int) -> str:
-    """Return a pronounceable word; different numbers give different words.
+    """Return the pronounceable word with a number; different numbers give different words.
 
     Parameters
     ----------
@@ -54,14 +54,14 @@ def word(number: int, syllables: int) -> str:
 
 
 def docnos(docs: NDArray[np.integer] | range, total: int) -> list[str]:
-    """Return the names of documents, whose order is another than that of their numbers.
+    """Return the names of documents; their order differs from that of the numbers.
 
     Parameters
     ----------
     docs : numpy.ndarray of int or range
         Document numbers from 0 to below `total`.
     total : int
-        How many documents there are, at most 10 ** 9.
+        Number of documents, at most 10 ** 9.
     """
     digits = max(_DIGITS, len(str(total - 1)))
     codes = np.asarray(docs, np.int64) * _DOCNO_STRIDE % 10**digits
@@ -74,7 +74,7 @@ NAMED = {
     "small": Shape(4000, 50, seed=6),
     MSMARCO: Shape(PASSAGES, QUERIES),
 }
-"""Collections that have a name of their own."""
+"""Named collections."""
 
 _SMALLEST, _MOST_TOPICS = 1000, 400
 _DEFAULT_TOPICS = 250
@@ -84,7 +84,7 @@ _MOST_TERMS = 5
 
 
 def parse_shape(name: str) -> Shape:
-    """Read a collection's name.
+    """Parse the name of a synthetic collection.
 
     Parameters
     ----------
@@ -95,14 +95,14 @@ def parse_shape(name: str) -> Shape:
     Raises
     ------
     InputError
-        For anything else, or numbers out of range.
+        If the name is none of these, or a number is out of range.
     """
     if name in NAMED:
         return NAMED[name]
     match = re.fullmatch(rf"({MSMARCO}-)?([0-9]{{1,9}})(?:x([0-9]{{1,9}}))?", name)
     if match is not None:
         shape = Shape(int(match[2]), int(match[3] or _DEFAULT_TOPICS))
-        # Passages share their words with each other's queries, and so many have room.
+        # passages share words with queries of others, so there can be as many queries as documents
         most = shape.documents if match[1] else _MOST_TOPICS
         if shape.documents >= _SMALLEST and 1 <= shape.topics <= most:
             return shape
@@ -115,11 +115,11 @@ def parse_shape(name: str) -> Shape:
 
 
 class Articles:
-    """Documents in Robust04's shape.
+    """Documents similar to Robust04.
 
-    Lengths are lognormal. Query terms occur by a negative binomial in the document's length, with
-    lognormal document frequencies, and more often in the documents of the topic's area, by their
-    affinity to the topic. Relevance is affinity as assessors see it, among pooled documents; see
+    Lengths are lognormal. Frequencies of query terms are negative binomial in the document's length, with
+    lognormal document frequencies. They are higher in documents of the topic's area, by their affinity to the
+    topic. Pooled documents with the highest affinity, as assessors see it, are relevant; see
     `synthetic.drawing.judge`.
     """
 
@@ -139,7 +139,7 @@ class Articles:
         }
 
     def invert(self, part: range) -> tuple[list[str], list[Postings]]:
-        """Return the words of some documents and their postings: query terms, and common words."""
+        """Return the words of some documents and their postings: query terms and common words."""
         drawn = draw(self.shape, part)
         terms = [term for topic in range(self.shape.topics) for term in self._terms(topic)]
         terms += [word(rank, _COMMON_SYLLABLES) for rank in range(COMMON_WORDS)]
@@ -166,7 +166,7 @@ class Articles:
 
 
 class Passages(Articles):
-    """Passages in MS MARCO's shape: see `synthetic.passages`."""
+    """Passages similar to MS MARCO; see `synthetic.passages`."""
 
     def topics(self) -> dict[str, str]:
         """Return the queries by identifier, from 1."""
@@ -177,7 +177,7 @@ class Passages(Articles):
         }
 
     def qrels(self) -> dict[str, dict[str, int]]:
-        """Return the judgments: of each topic its one or two relevant passages."""
+        """Return the judgments: one or two relevant passages for each topic."""
         total = self.shape.documents
         return {
             str(topic): dict.fromkeys(sorted(docnos(np.array(query.relevant), total)), 1)
@@ -192,16 +192,16 @@ class Passages(Articles):
 
 
 def collection(name: str, home: Path | None = None) -> str:
-    """Return the folder of a synthetic collection; write it where it is missing.
+    """Return the folder of a synthetic collection; write it if it is missing.
 
-    The same name gives the same collection everywhere.
+    The same name gives the same collection on every machine.
 
     Parameters
     ----------
     name : str
-        See `parse_shape`; or a folder, which is returned as it is.
+        A name for `parse_shape`, or a folder, which is returned unchanged.
     home : pathlib.Path, optional
-        The folder that holds the collections; a temporary one by default.
+        Folder of the collections; a temporary one by default.
     """
     if Path(name).is_dir():
         return name
