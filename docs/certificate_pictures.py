@@ -1,4 +1,4 @@
-"""Which documents no setting retrieves, and how boxes of settings are done with."""
+"""Pictures of dominated documents, and of the branch and bound over boxes of settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIRST, TOPICS, TOLERANCE = 120, 12, 2e-3
 
 
 class Stage(NamedTuple):
-    """A branch and bound so far: low and high of lambda and mu of each box left, its bound; and the best."""
+    """A stage of branch and bound: limits and bounds of the remaining boxes, and the best value."""
 
     boxes: int
     best: float
@@ -46,7 +46,7 @@ def pictures() -> dict[str, Figure]:
 
 
 def plane() -> Figure:
-    """Draw the documents that hold one word by length and frequency: which of them can be retrieved."""
+    """Plot documents with one word by length and frequency; mark those that can be retrieved."""
     _, index = collection()
     pool = CandidatePool.build(index, {WORD: WORD}, {})
     tf, length = pool.candidates.tf, pool.candidates.length
@@ -61,13 +61,11 @@ def plane() -> Figure:
     for axis, values in ((ax.xaxis, length), (ax.yaxis, tf)):
         log_ticks(axis, float(values.min()), float(values.max()))
     legend_below(figure, 1)
-    return finish(
-        figure, f"Documents with {WORD}: {kept.sum()} can be among the best {DEPTH} at some setting."
-    )
+    return finish(figure, f"Documents with {WORD}: {kept.sum()} can be in the top {DEPTH} at some setting.")
 
 
 def searched() -> list[Stage]:
-    """Bound the average precision of some topics over the whole range, and keep each stage."""
+    """Bound the average precision of some topics over the whole range, and return each stage."""
     pool = pool_of(list(collection()[0].topics)[FIRST : FIRST + TOPICS])
     space = ParameterSpace(tuple(pool.formula.parameters))
     climb = lmtune.CoordinateAscent("AP").fit(pool)
@@ -87,11 +85,11 @@ def searched() -> list[Stage]:
 
 
 def closing(stages: list[Stage]) -> Figure:
-    """Draw the bound as it falls to the best value."""
+    """Plot the bound and the best value against the number of boxes."""
     figure, ax = panel(2.7)
     seen = [stage.boxes for stage in stages]
-    ax.step(seen, [stage.bound for stage in stages], where="post", color=ORANGE, label="no setting is better")
-    ax.step(seen, [stage.best for stage in stages], where="post", color=BLUE, ls="--", label="the best found")
+    ax.step(seen, [stage.bound for stage in stages], where="post", color=ORANGE, label="bound")
+    ax.step(seen, [stage.best for stage in stages], where="post", color=BLUE, ls="--", label="best value")
     ax.set(xlabel="boxes bounded", ylabel=f"MAP of {TOPICS} topics", ylim=(0.0, 1.0))
     legend_below(figure, 1)
     last = stages[-1]
@@ -101,7 +99,7 @@ def closing(stages: list[Stage]) -> Figure:
 
 
 def boxes(stage: Stage, early: Stage) -> Figure:
-    """Draw the boxes that are left, shaded by how much better than the best a setting in them may be."""
+    """Plot the remaining boxes, shaded by the largest possible improvement."""
     figure, ax = panel(2.6)
     norm = LogNorm(TOLERANCE / 4.0, early.bound - early.best)
     patches = [Rectangle((a, c), b - a, d - c) for (a, b, c, d), _ in stage.left]
@@ -109,7 +107,9 @@ def boxes(stage: Stage, early: Stage) -> Figure:
     drawn = ax.add_collection(
         PatchCollection(patches, array=over, cmap="YlOrRd", norm=norm, edgecolor="black", linewidth=0.3)
     )
-    figure.colorbar(drawn, label="may be better by", format="{x:g}")
+    figure.colorbar(drawn, label="possible improvement", format="{x:g}")
     ax.set(yscale="log", xlim=(0.0, 1.0), ylim=(1.0, 1e5), xlabel=LAMBDA, ylabel=MU_LABEL)
-    ax.set_title(f"after {stage.boxes} boxes, {len(stage.left)} left")
-    return finish(figure, f"Boxes of {LAMBDA} and {MU} that may hold a better setting after {stage.boxes}.")
+    ax.set_title(f"after {stage.boxes} boxes, {len(stage.left)} remain")
+    return finish(
+        figure, f"Boxes of {LAMBDA} and {MU} that may contain a better setting after {stage.boxes}."
+    )

@@ -1,4 +1,4 @@
-"""The course's notebooks as pages of the site: their cells, and what those have shown."""
+"""Pages of the site for the course's notebooks: cells and outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STYLE = re.compile(r"<style.*?</style>\s*|(?<=<table) border=\"1\" class=\"data
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages, their pictures, and the notebooks to take away."""
+    """Add the pages, their pictures, and the notebooks for download."""
     for path in NOTEBOOKS:
         pictures: list[bytes] = []
         text = "\n\n".join(blocks(path, pictures))
@@ -34,7 +34,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def blocks(path: Path, pictures: list[bytes]) -> Iterator[str]:
-    """Yield a notebook's cells as Markdown, answers folded; collect the pictures that they show."""
+    """Yield a notebook's cells as Markdown, with answers folded; collect their pictures."""
     heading, notebook = "", nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     for place, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":

@@ -1,4 +1,4 @@
-r"""The concept pages' pictures, drawn from the embedded collection as the site is built, and formulas.
+r"""Pictures of the concept pages, drawn from the built-in collection when the site is built, and formulas.
 
 A page writes a formula as LaTeX, between ``\(`` and ``\)`` in a line, ``\[`` and ``\]`` as a block.
 """

@@ -1,4 +1,4 @@
-"""Why a measure has no gradient to follow, and what is followed instead."""
+"""Pictures of a measure without a useful gradient, and of its smooth approximations."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ METHODS = {
     "RankNet": "RankNet, coordinate descent",
     "Approx": "Approx | 71,",
 }
-"""First cells of rows of the table of settings a fold in `PARAMETERS`."""
+"""First cells of the rows with settings per fold, in a table of `PARAMETERS`."""
 PARAMETERS = "experiments/parameters/README.md"
 
 
 class Lines(NamedTuple):
-    """Values along mu at lambda 0: the measure, its smooth forms with slopes in ln mu, RankNet's cost."""
+    """Values against mu at lambda 0: measure, smooth approximations with slopes in ln mu, RankNet's cost."""
 
     measure: NDArray[np.float64]
     smooth: dict[float, NDArray[np.float64]]
@@ -40,7 +40,7 @@ class Lines(NamedTuple):
 
     @classmethod
     def of(cls, topics: int) -> Lines:
-        """Compute them for some topics of the collection."""
+        """Compute the values for some topics of the collection."""
         names = list(collection()[0].topics)[FIRST : FIRST + topics]
         pool = pool_of(names)
         lists = Lists.build(pool, ParameterSpace(tuple(pool.formula.parameters)))
@@ -69,29 +69,31 @@ def pictures() -> dict[str, Figure]:
 
 
 def staircase(lines: Lines) -> Figure:
-    """Draw the measure of few topics with its smooth forms."""
+    """Plot the measure of few topics with its smooth approximations."""
     figure, ax = panel(2.7)
-    ax.step(MUS, lines.measure, where="mid", color="black", lw=0.9, label="MAP itself")
+    ax.step(MUS, lines.measure, where="mid", color="black", lw=0.9, label="MAP")
     for alpha, (colour, line) in ALPHAS.items():
         ax.plot(MUS, lines.smooth[alpha], color=colour, ls=line, label=f"smooth, {alpha:g}")
     ax.set(xscale="log", xlabel=MU_LABEL, ylabel=f"MAP of {FEW} topics")
     legend_below(figure, 2)
-    return finish(figure, f"MAP of {FEW} topics along {MU}, a staircase, and its smooth forms.")
+    return finish(
+        figure, f"MAP of {FEW} topics against {MU}, a step function, and its smooth approximations."
+    )
 
 
 def slopes(lines: Lines) -> Figure:
-    """Draw the smooth forms' gradients; the measure's own is 0."""
+    """Plot the gradients of the smooth approximations; the measure's gradient is 0."""
     figure, ax = panel(2.7)
-    ax.axhline(0.0, color="black", lw=0.9, label="MAP itself: 0, or none")
+    ax.axhline(0.0, color="black", lw=0.9, label="MAP: 0 or undefined")
     for alpha, (colour, line) in ALPHAS.items():
         ax.plot(MUS, lines.slope[alpha], color=colour, ls=line, label=f"smooth, {alpha:g}")
     ax.set(xscale="log", xlabel=MU_LABEL, ylabel=f"gradient in ln {MU}")
     legend_below(figure, 2)
-    return finish(figure, "Gradients of the smooth forms, which change sign where these are best.")
+    return finish(figure, "Gradients of the smooth approximations; they change sign at the optima.")
 
 
 def lowest(lines: Lines, *, is_cost: bool) -> Figure:
-    """Draw MAP, or RankNet's cost, of many topics with the best places by MAP, smooth MAP and the cost."""
+    """Plot MAP or RankNet's cost of many topics, with the optima of MAP, smooth MAP and the cost."""
     figure, ax = panel(2.7)
     look = looks(["Direct", "RankNet", "Approx"])
     best = {
@@ -108,11 +110,11 @@ def lowest(lines: Lines, *, is_cost: bool) -> Figure:
     ax.set_ylabel("RankNet's cost a pair (nats)" if is_cost else f"MAP of {MANY} topics")
     legend_below(figure, 2)
     places = ", ".join(f"{name} {MUS[place]:,.0f}" for name, (_, place) in best.items())
-    return finish(figure, f"Along {MU} the best places are, by objective: {places}.")
+    return finish(figure, f"Optimal {MU} by objective: {places}.")
 
 
 def growth() -> Figure:
-    """Draw what a fold takes by the number of free parameters, from the table in `PARAMETERS`."""
+    """Plot settings per fold against the number of free parameters, from a table of `PARAMETERS`."""
     figure, ax = panel(2.7)
     parameters = [cell[0] for cell in reported(PARAMETERS, "free parameters | 1 | 2 |")]
     look = looks(list(METHODS))
@@ -122,4 +124,4 @@ def growth() -> Figure:
     ax.set(yscale="log", xlabel="free parameters", ylabel="settings a fold", xticks=parameters)
     log_ticks(ax.yaxis, *ax.get_ylim())
     legend_below(figure, 2)
-    return finish(figure, "Settings that a fold takes, by method and the number of free parameters.")
+    return finish(figure, "Settings per fold, by method and number of free parameters.")

@@ -37,7 +37,7 @@ HOMES = {
     **{f"experiments/{name}/README.md": f"experiments/{name}.md" for name in EXPERIMENTS},
     **{f"experiments/{name}/PROTOCOL.md": f"experiments/{name}-protocol.md" for name in PROTOCOLS},
 }
-"""Which page a link to a text of the repository leads to."""
+"""Page of the site for each text of the repository."""
 
 OTHER = "Errors"
 TASKS = {
@@ -69,7 +69,7 @@ _CODE_OR_LESS = re.compile(r"(`[^`]*`)|<")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the generated pages where the navigation names their folders."""
+    """Insert the generated pages where the navigation names their folders."""
     folders = {
         "commands/": list(command_pages()),
         "python/": list(python_pages()),
@@ -127,7 +127,7 @@ def relinked(text: str, source: str, page: str) -> str:
 
 
 def experiment_pages() -> Iterator[tuple[str, str, str]]:
-    """Yield the pages of the experiments: their list, then one each, then the protocols."""
+    """Yield the pages of the experiments: the list, a page for each, then the protocols."""
     yield "All", "experiments/index.md", "{{ experiments/README.md }}\n"
     for name in EXPERIMENTS:
         yield name, f"experiments/{name}.md", f"{{{{ experiments/{name}/README.md }}}}\n"
@@ -146,7 +146,7 @@ def command_pages() -> Iterator[tuple[str, str, str]]:
 
 
 def helped(group: Any, context: Any, path: list[str]) -> Iterator[str]:
-    """Yield the help of a group's member and of its own members, options below their groups' headings."""
+    """Yield the help of a command and of its subcommands, with options below the headings of their groups."""
     _, command, _ = group.resolve_command(context, path[-1:])
     level, name = "#" * (len(path) - 1), " ".join(path)
     yield f"{level} `{name}`\n\n{command.help}\n"
@@ -166,7 +166,7 @@ def helped(group: Any, context: Any, path: list[str]) -> Iterator[str]:
 
 
 def described(parameter: Any) -> str:
-    """Return an argument or an option as an entry of a list: its names, what it is, bounds, default."""
+    """Return a list entry for an argument or option: names, help, bounds, default."""
     default, bounds = parameter.standard, parameter.bounds
     values = " ".join(filter(None, [default and f"Default: `{default}`.", bounds and f"Accepts {bounds}."]))
     entry = "<br>".join(filter(None, [plain(parameter.text), values]))
@@ -174,7 +174,7 @@ def described(parameter: Any) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a help's text as Markdown: what it has in angle brackets is no element."""
+    """Return a help text as Markdown, with angle brackets escaped."""
     return _CODE_OR_LESS.sub(lambda match: match[1] or "&lt;", text)
 
 

@@ -1,4 +1,4 @@
-"""Formulas of docstrings, LaTeX in reStructuredText, as MathML, which browsers draw themselves."""
+"""Convert formulas of docstrings (LaTeX in reStructuredText) to MathML, which browsers render."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _INLINE = re.compile(r":math:`([^`]+)`")
 
 
 class Math(Extension):
-    """Turns the formulas of each docstring into MathML."""
+    """Converts the formulas of each docstring to MathML."""
 
     def on_object(self, *, obj: Object, **_: object) -> None:
-        """Do so as an object is read."""
+        """Convert the formulas of an object's docstring."""
         if obj.docstring is not None and "math:" in obj.docstring.value:
             text = _BLOCK.sub(lambda match: match[1] + drawn(match[2], "block"), obj.docstring.value)
             obj.docstring.value = _INLINE.sub(lambda match: drawn(match[1], "inline"), text)
 
 
 def drawn(latex: str, display: str) -> str:
-    """Return a formula as MathML, within a span, since Markdown takes it for a paragraph of its own else."""
+    """Return a formula as MathML in a span; without it Markdown would make a paragraph."""
     return f"<span>{convert(' '.join(latex.split()), display=display)}</span>"

@@ -1,4 +1,4 @@
-"""What the concept pages' pictures share: the collection, and panels as wide as a phone."""
+"""Shared by the pictures of the concept pages: the collection, and panels as wide as a phone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pool_of(topics: Sequence[str]) -> lmtune.CandidatePool:
 
 
 def panel(height: float = 2.5) -> tuple[Figure, Axes]:
-    """Make a figure of one panel, which a phone shows at full size; wider pages show two side by side."""
+    """Make a figure of one panel: full size on a phone, two side by side on wider pages."""
     figure, [[ax]] = new_figure(COLUMN, height)
     return figure, ax
 

@@ -1,4 +1,4 @@
-"""What smoothing does to two documents' scores."""
+"""Pictures of the effect of smoothing on two documents' scores."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def pictures() -> dict[str, Figure]:
 
 
 def shares(pair: Pair) -> Figure:
-    """Draw how P(w|D) of one term goes from the document's share to the collection's."""
+    """Plot P(w|D) of one term against mu, from the document's share to the collection's."""
     figure, ax = panel(2.7)
     term = pair.terms.index("window")
     values = np.exp([pair.likelier(mu)[term] for mu in MUS]) * pair.p[term]
@@ -66,11 +66,11 @@ def shares(pair: Pair) -> Figure:
     ax.set(xscale="log", yscale="log", xlabel=MU_LABEL, ylabel="P(window | document)")
     log_ticks(ax.yaxis, float(values.min()), float(values.max()))
     legend_below(figure, 2)
-    return finish(figure, f"The probability of window in two documents and the collection, by {MU}.")
+    return finish(figure, f"Probability of window in two documents and the collection, by {MU}.")
 
 
 def terms(pair: Pair, mu: float) -> Figure:
-    """Stack what each term adds to each document's score, with the sums."""
+    """Plot the contribution of each term to each document's score, stacked, with the sums."""
     figure, ax = panel(1.9)
     parts = pair.likelier(mu)
     ends = np.zeros((2, 2))  # of the bars to the left and to the right, each of two documents
@@ -94,11 +94,11 @@ def terms(pair: Pair, mu: float) -> Figure:
         xlabel="nats above the collection's score",
     )
     legend_below(figure, 4)
-    return finish(figure, f"What each term adds to two documents' scores at {MU} {mu:,.0f}.")
+    return finish(figure, f"Contribution of each term to two documents' scores at {MU} {mu:,.0f}.")
 
 
 def crossing(pair: Pair) -> Figure:
-    """Draw both scores along mu."""
+    """Plot both scores against mu."""
     figure, ax = panel(2.7)
     values = np.array([pair.likelier(mu).sum(axis=0) for mu in MUS])
     for own, name, colour, line in zip(values.T, (RELEVANT, OTHER), (BLUE, ORANGE), ("-", "--"), strict=True):
@@ -107,13 +107,13 @@ def crossing(pair: Pair) -> Figure:
     [last] = np.flatnonzero(np.diff(np.sign(behind)))
     place = float(np.interp(0.0, behind[last : last + 2], MUS[last : last + 2]))
     ax.axvline(place, color=GREY, lw=0.8)
-    ax.set(xscale="log", xlabel=MU_LABEL, ylabel="score, less the collection's (nats)")
+    ax.set(xscale="log", xlabel=MU_LABEL, ylabel="score minus the collection's (nats)")
     legend_below(figure, 2)
-    return finish(figure, f"Two documents' scores by {MU}; they change places at {place:,.0f}.")
+    return finish(figure, f"Two documents' scores by {MU}; they swap ranks at {place:,.0f}.")
 
 
 def topic(pool: lmtune.CandidatePool) -> Figure:
-    """Draw the topic's average precision along mu."""
+    """Plot the topic's average precision against mu."""
     figure, ax = panel()
     settings = np.column_stack([np.zeros_like(MUS), MUS])
     ax.step(MUS, measure_settings(pool, settings, [parse_measure("AP")])[0, :, 0], where="mid", color="black")

@@ -1,4 +1,4 @@
-"""SONG on one made-up list: its bound, its running estimates, its objective and K-SONG's threshold."""
+"""Pictures of SONG on a synthetic list: bound, running estimates, objective, K-SONG's threshold."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Training(NamedTuple):
 
 
 def train() -> Training:
-    """Train on one list of which each step sees a few items."""
+    """Train on one list; each step uses a sample of its items."""
     draw = torch.Generator().manual_seed(3)
     x = torch.randn(ITEMS, FEATURES, generator=draw, dtype=torch.float64)
     merit = x @ torch.randn(FEATURES, generator=draw, dtype=torch.float64)
@@ -77,22 +77,24 @@ def pictures() -> dict[str, Figure]:
 
 
 def hinge() -> Figure:
-    """Draw what an item adds to another's rank, and the squared hinge above it."""
+    """Plot the contribution of an item to another's rank, and the squared hinge above it."""
     figure, ax = panel()
     x = np.linspace(-3.0, 3.0, 301)
-    ax.plot(x, x > 0, color="black", drawstyle="steps-mid", label="the rank: 1 if ahead")
+    ax.plot(x, x > 0, color="black", drawstyle="steps-mid", label="rank: 1 if ahead")
     for margin, colour, line in ((1.0, ORANGE, "-"), (2.0, BLUE, "--")):
         value = np.maximum(0.0, x + margin) ** 2
         ax.plot(x, value, color=colour, ls=line, label=f"squared hinge, c = {margin:g}")
-    ax.set(ylim=(-0.2, 6.0), xlabel="score of item j minus score of item i", ylabel="what j adds to i's rank")
+    ax.set(
+        ylim=(-0.2, 6.0), xlabel="score of item j minus score of item i", ylabel="contribution to i's rank"
+    )
     ax.legend(loc="upper left")
     return finish(
-        figure, "What an item adds to another's rank: a step, and squared hinges that lie above it."
+        figure, "Contribution of an item to another's rank: a step function, and squared hinges above it."
     )
 
 
 def estimates(seen: Training) -> Figure:
-    """Draw one pair's g, g^ of each step's sample and the running estimate."""
+    """Plot g of one pair, g^ of each step's sample and the running estimate."""
     figure, ax = panel(2.7)
     ax.plot(seen.sampled, ".", color=GREY, ms=2.5, label=f"from {SAMPLED} of {ITEMS} items")
     ax.plot(seen.running, color=ORANGE, label="running estimate u")
@@ -101,12 +103,12 @@ def estimates(seen: Training) -> Figure:
     legend_below(figure, 2)
     error = [float(np.abs(np.subtract(own, seen.exact)).mean()) for own in (seen.sampled, seen.running)]
     return finish(
-        figure, f"On average the sample's g is {error[0]:.2f} off, the running estimate {error[1]:.2f}."
+        figure, f"Mean error of the sample's g: {error[0]:.2f}; of the running estimate: {error[1]:.2f}."
     )
 
 
 def surrogate(seen: Training) -> Figure:
-    """Draw NDCG and minus SONG's objective as one weight moves."""
+    """Plot NDCG and minus SONG's objective against one weight."""
     figure, ax = panel(2.7)
     shifts = np.linspace(-3.0, 3.0, 121)
     moved = seen.weights.repeat(shifts.size, 1)
@@ -126,11 +128,11 @@ def surrogate(seen: Training) -> Figure:
         ax.plot(shifts, bound, color=colour, ls=line, label=f"SONG's bound, c = {margin:g}")
     ax.set(xlabel="change of one weight", ylim=(0.0, 1.0))
     legend_below(figure, 2)
-    return finish(figure, "NDCG as one weight moves, and SONG's bounds, smooth and below it.")
+    return finish(figure, "NDCG against one weight, and SONG's bounds, smooth and below it.")
 
 
 def threshold(seen: Training) -> Figure:
-    """Draw the weights of the best items about K-SONG's threshold."""
+    """Plot the weights of the top items around K-SONG's threshold."""
     figure, ax = panel()
     scores, _ = (seen.x @ seen.weights).sort(descending=True)
     pairs = RelevantPairs.from_lists([0, ITEMS], seen.labels.numpy())
@@ -151,7 +153,7 @@ def threshold(seen: Training) -> Figure:
 
 
 def long_lists() -> Figure:
-    """Draw a step's milliseconds by the length of the list, from the results of SONG."""
+    """Plot milliseconds per step against list length, from the results of SONG."""
     figure, ax = panel()
     [*_, numbers, _] = reported("experiments/song/README.md", "A step's cost does not grow with the list")
     song, lengths, every = np.reshape(numbers, (3, -1))
@@ -161,4 +163,4 @@ def long_lists() -> Figure:
     for axis, values in ((ax.xaxis, lengths), (ax.yaxis, every)):
         log_ticks(axis, float(values.min()), float(values.max()))
     ax.legend()
-    return finish(figure, "Milliseconds of a step by the length of the list: of all items, and of SONG.")
+    return finish(figure, "Milliseconds per step by list length: all items, and SONG.")

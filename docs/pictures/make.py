@@ -26,7 +26,7 @@ TUNE = "lmtune tune pydocs -m AP --output DIR"
 
 
 class Kept(NamedTuple):
-    """How to make a picture: commands, in which DIR is a new folder, and the file that they write there.
+    """How to make a picture: commands, with DIR for a new folder, and the file that they write there.
 
     If the last command opens a page, the file is a screenshot of its `VIEW`.
     """
@@ -81,7 +81,7 @@ KEPT = {
 
 
 def make(name: str, target: Path) -> None:
-    """Make a picture and keep it.
+    """Make a picture and save it.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def make(name: str, target: Path) -> None:
 
 
 def photograph(command: list[str], target: Path) -> None:
-    """Save a picture of the page whose address a command prints, once its surface is measured."""
+    """Save a screenshot of the page whose address a command prints, after its surface is computed."""
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -130,7 +130,7 @@ def photograph(command: list[str], target: Path) -> None:
 
 
 def keep(drawn: Path, target: Path) -> None:
-    """Write a picture small; one in SVG is."""
+    """Write a PNG in a small size; copy an SVG."""
     if drawn.suffix == ".svg":
         with atomic_write(target, mode="binary") as stream:
             stream.write(drawn.read_bytes())
