@@ -59,7 +59,7 @@ _turn = threading.Lock()
 
 @dataclass(frozen=True)
 class Workers:
-    """Work in parallel.
+    """Parallel work: processes, or a Dask cluster.
 
     Attributes
     ----------
@@ -75,12 +75,10 @@ class Workers:
     """
 
     workers: int | None = usual(
-        None,
-        "Processes; they do not change the results (default: the cores; for rerank, this process alone).",
-        low=1,
+        None, "Number of processes; results do not depend on it. Default: one per core (rerank: 1).", low=1
     )
     cluster: str | None = option(
-        None, "Work on a Dask cluster: its scheduler's address, or scheduler file.", metavar="ADDRESS|FILE"
+        None, "Use a Dask cluster: address of its scheduler, or scheduler file.", metavar="ADDRESS|FILE"
     )
 
     def __post_init__(self) -> None:

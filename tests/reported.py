@@ -22,7 +22,7 @@ from lmtune.tuning.experiment.result import (
     EDGE,
     OPTIMAL,
     RANKNET,
-    STAND_INS,
+    SAMPLED_NEGATIVES,
     CollectionResult,
     Fit,
     Row,
@@ -89,7 +89,7 @@ def _made_result(
                 for _ in folds
             )
             final = replace(fits[0], test_value=float(own.mean())) if method != OPTIMAL else None
-            cautions = (STAND_INS, EDGE) if method == RANKNET else ()
+            cautions = (SAMPLED_NEGATIVES, EDGE) if method == RANKNET else ()
             rows.append(Row(parse_measure(measure), method, topics, own, fits, p_values, final, cautions))
         traces[f"direct-{measure}-fold1"] = pd.DataFrame({"start": [0], measure: rng.random(1)})
     notes = ("made up", "R&D <notes> stay text")

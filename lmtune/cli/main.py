@@ -50,6 +50,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("docs", "corpus"), "documents"),
     **dict.fromkeys(("jobs", "n-jobs"), "workers"),
     **{"queries": "topics", "judgments": "qrels", "output-dir": "output", "lr": "learning-rate"},
+    "stand-ins": "sampled-negatives",
 }
 """Names of options in other tools -> names here."""
 _COMPLETE = "_LMTUNE_COMPLETE"

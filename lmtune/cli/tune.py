@@ -38,8 +38,7 @@ class _TuneOutput:
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
     output: Path | None = usual(
         None,
-        "Write tables, parameters, traces and runs to this folder; replaces earlier results of the same "
-        "collection.",
+        "Write tables, parameters, traces and runs; replaces earlier results of the collection.",
         metavar="DIR",
     )
     overwrite: bool = option(False, "Replace results of another collection too.")
@@ -51,8 +50,7 @@ class _Choosing:
 
     choose: tuple[Choice, ...] = usual(
         (),
-        f"Tune a categorical parameter ({', '.join(CHOICES)}) over these values, the default first. "
-        "Repeat for several.",
+        f"Tune one of {', '.join(CHOICES)} over these values, default first; repeat for several.",
         read=Choice.parse,
         separator=None,
         metavar="NAME=VALUE,...",
@@ -118,9 +116,8 @@ def tune(
 ) -> None:
     """Tune a model's parameters; evaluate on held-out topics.
 
-    Compares grid search, coordinate ascent, RankNet and smooth approximations by cross-validation, and
-    recommends a setting for the first measure. A folder with the splits train and test is tuned on train and
-    evaluated on test; BEIR folders by nDCG@10 and R@100.
+    Compares direct search, RankNet and smooth approximations, and recommends a setting. Uses a folder's
+    splits train and test, otherwise cross-validation.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The collection options of commands: they name a test collection, load it and open its index."""
+"""Collection options of commands: they name a test collection, load it and open its index."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _fields(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Collection:
-    """The collection.
+    """Collection: documents, topics, judgments, and the analysis of text.
 
     Attributes
     ----------

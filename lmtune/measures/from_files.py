@@ -197,7 +197,7 @@ class Evaluation(Shown, by="run_tables.evaluation"):
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """Options of evaluation, most of them as in trec_eval.
+    """Evaluation: which topics and documents count, mostly as in trec_eval.
 
     Attributes
     ----------

@@ -125,8 +125,8 @@ OF_FIELDS: dict[str, type[FieldFormula]] = {each.kind: each for each in (Fields,
 """Field models by the prefix of their names."""
 
 NAMES = (
-    f"{', '.join(MODELS)}, {'|'.join(OF_FIELDS)}:title,body, {BM25_PREFIX} with {'|'.join(VARIANTS)}; "
-    f"each also with +rm3 and +{WEIGHTS}"
+    f"{', '.join(MODELS)}; {BM25_PREFIX}VARIANT ({', '.join(VARIANTS)}); {', '.join(OF_FIELDS)} followed by "
+    f":title,body; each also with +rm3 and +{WEIGHTS}"
 )
 """All accepted model names, for messages."""
 

@@ -16,8 +16,8 @@ from lmtune.tuning.experiment.result import (
     EDGE,
     OPTIMAL,
     RANKNET,
+    SAMPLED_NEGATIVES,
     SIGNIFICANCE,
-    STAND_INS,
     CollectionResult,
     Fit,
     Row,
@@ -26,7 +26,7 @@ from lmtune.tuning.experiment.result import (
 )
 
 ABOVE_DIRECT, ABOVE_RANKNET, BELOW_DIRECT = "†", "‡", "↓"
-_MARKS = {STAND_INS: "§", EDGE: "¶"}
+_MARKS = {SAMPLED_NEGATIVES: "§", EDGE: "¶"}
 _TEST = f"two-sided paired t-test, p < {SIGNIFICANCE:g}"
 _LEGEND = (
     f"{OPTIMAL}: tuned on the test topics (oracle). {ABOVE_DIRECT} significantly better than {DIRECT}, "
@@ -197,10 +197,10 @@ def remarks_on(results: Sequence[CollectionResult]) -> list[str]:
     measured = {row.measure for _, row in rows}
     if lacking := [one.name for one in results if measured - {row.measure for row in one.rows}]:
         remarks.append(f"{DASH} {listed(lacking)} has no judged non-relevant documents")
-    if names := named(STAND_INS):
+    if names := named(SAMPLED_NEGATIVES):
         remarks.append(
-            f"{_MARKS[STAND_INS]} {names}: unjudged documents sampled as negatives for topics without judged "
-            "non-relevant documents"
+            f"{_MARKS[SAMPLED_NEGATIVES]} {names}: unjudged documents sampled as negatives for topics "
+            "without judged non-relevant documents"
         )
     ended = dict.fromkeys(
         f"fold {number} of {result.name} ({' and '.join(fit.at_edge)})"

@@ -16,7 +16,7 @@ from lmtune.errors import InputError, check_choice, check_least
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, parse_measure, parse_measures
 from lmtune.models.formula import Ridge
-from lmtune.tuning.pairs import STAND_INS, Pairs
+from lmtune.tuning.pairs import SAMPLED_NEGATIVES, Pairs
 from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.tuner import FitProgress, SearchRecord, Tuner, set_best_setting
 
@@ -414,7 +414,7 @@ class RankNetTuner(GradientTuner):
         See `lmtune.tuning.gradient.GradientTuner`.
     rel : int
         The lowest gain that counts as relevant.
-    stand_ins : int
+    sampled_negatives : int
         Sampled negatives per topic, for topics without judged non-relevant documents.
 
     Attributes
@@ -444,7 +444,7 @@ class RankNetTuner(GradientTuner):
     seed: int = 0
     ridge: float = 0.0
     rel: int = 1
-    stand_ins: int = STAND_INS
+    sampled_negatives: int = SAMPLED_NEGATIVES
     measures: Sequence[str | Measure] = ()
     depth: int = DEPTH
 
@@ -465,7 +465,7 @@ class RankNetTuner(GradientTuner):
         topics : sequence of str, optional
             Topics to fit on.
         pairs : Pairs, optional
-            Pairs of this pool, built with this tuner's `rel` and `stand_ins`.
+            Pairs of this pool, built with this tuner's `rel` and `sampled_negatives`.
         progress : callable or bool, optional
             Called with (starts done, starts in all); True draws a bar.
 
@@ -480,11 +480,14 @@ class RankNetTuner(GradientTuner):
         record = SearchRecord(pool, None, space=self.space, topics=topics, repeats=True)
         positions, space = record.positions, record.space
         pairs = pairs or self.build_data(pool, space)["pairs"]
-        if (pairs.rel, pairs.stand_ins) != (self.rel, self.stand_ins) or pairs.pool is not pool:
+        if (pairs.rel, pairs.sampled_negatives) != (
+            self.rel,
+            self.sampled_negatives,
+        ) or pairs.pool is not pool:
             raise InputError(
                 "the pairs were built with other arguments or for another pool",
-                value={"rel": pairs.rel, "stand_ins": pairs.stand_ins},
-                accepted=f"this pool's, with rel={self.rel} and stand_ins={self.stand_ins}",
+                value={"rel": pairs.rel, "sampled_negatives": pairs.sampled_negatives},
+                accepted=f"this pool's, with rel={self.rel} and sampled_negatives={self.sampled_negatives}",
             )
         n_pairs = int(pairs.per_topic[positions].sum())
         if n_pairs == 0:
@@ -520,7 +523,7 @@ class RankNetTuner(GradientTuner):
 
     def build_data(self, pool: CandidatePool, space: ParameterSpace) -> dict[str, Any]:  # noqa: ARG002
         """Build the pairs."""
-        return {"pairs": Pairs.build(pool, rel=self.rel, stand_ins=self.stand_ins)}
+        return {"pairs": Pairs.build(pool, rel=self.rel, sampled_negatives=self.sampled_negatives)}
 
     @property
     def selection_measure(self) -> Measure:

@@ -17,7 +17,7 @@ from lmtune.threads import over_places, over_slices
 from lmtune.tuning import kernels
 from lmtune.tuning.space import ParameterSpace
 
-STAND_INS = 200
+SAMPLED_NEGATIVES = 200
 """Sampled negatives per topic, chosen on half the topics of four collections; see experiments/metzler."""
 
 # Likelihoods of this many documents fit a core's cache.
@@ -45,7 +45,7 @@ class Pairs:
         Number of relevant documents per topic.
     rel : int
         The lowest gain that counts as relevant.
-    stand_ins : int
+    sampled_negatives : int
         Number of sampled negatives of a topic without judged non-relevant documents.
     rule : str
         The source of the non-relevant documents, as text for results.
@@ -57,12 +57,12 @@ class Pairs:
     columns: Columns
     relevant: Integers
     rel: int
-    stand_ins: int
+    sampled_negatives: int
     rule: str
     has_sampled_negatives: bool
 
     @classmethod
-    def build(cls, pool: CandidatePool, *, rel: int = 1, stand_ins: int = STAND_INS) -> Pairs:
+    def build(cls, pool: CandidatePool, *, rel: int = 1, sampled_negatives: int = SAMPLED_NEGATIVES) -> Pairs:
         """Pair all judged relevant documents with all judged non-relevant ones.
 
         For topics without a judged non-relevant document, unjudged documents with a query term are sampled as
@@ -75,20 +75,20 @@ class Pairs:
             The collection.
         rel : int
             The lowest gain that counts as relevant.
-        stand_ins : int
+        sampled_negatives : int
             Sampled negatives per topic; all unjudged documents with a query term if there are fewer.
         """
         relevant, nonrelevant = pool.judged_counts(rel)
         sampled = int(((relevant > 0) & (nonrelevant == 0)).sum())
         columns, rule = pool.judged, "all (relevant, nonrelevant) judged pairs"
         if sampled:
-            columns = _with_negatives(pool, stand_ins, nonrelevant == 0)
+            columns = _with_negatives(pool, sampled_negatives, nonrelevant == 0)
             rule = (
-                f"{quantity(sampled, 'topic')} without judged non-relevant documents: {stand_ins} unjudged "
-                "documents were sampled for each as negatives"
+                f"{quantity(sampled, 'topic')} without judged non-relevant documents: {sampled_negatives} "
+                "unjudged documents were sampled for each as negatives"
             )
         columns, counts = _relevant_first(pool, columns, rel)
-        return cls(pool, columns, counts, rel, stand_ins, rule, sampled > 0)
+        return cls(pool, columns, counts, rel, sampled_negatives, rule, sampled > 0)
 
     @property
     def per_topic(self) -> Integers:

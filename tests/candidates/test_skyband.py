@@ -292,13 +292,13 @@ def test_repeated_words_count_as_often_as_they_occur() -> None:
     )
 
 
-def test_stand_ins_for_nonrelevant_documents_stay_the_same() -> None:
+def test_sampled_negatives_stay_the_same() -> None:
     index, topics, _ = random_collection(2, documents=200, topics=2)
     # No document is judged nonrelevant: RankNet takes unjudged ones, which pruning has dropped.
     pool = CandidatePool.build(index, topics, {topic: {index.docnos([5])[0]: 1} for topic in topics})
     pruned_pool = skyband(pool, depth=2)
     assert pruned_pool.candidates.doc.size < pool.candidates.doc.size / 2
-    whole, pruned = (Pairs.build(own, stand_ins=30) for own in (pool, pruned_pool))
+    whole, pruned = (Pairs.build(own, sampled_negatives=30) for own in (pool, pruned_pool))
     assert pruned.rule == whole.rule
     assert "unjudged" in whole.rule
     one, two = (pairs.cost({"lambda": 0.3, "mu": 50.0}) for pairs in (pruned, whole))

@@ -132,7 +132,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "restarts": (("tune", "c", "--restarts", "-1"), ("restarts", "-1")),
     "depth": (("tune", "c", "--depth", "0"), ("depth", "0")),
     "seed": (("tune", "c", "--seed", "-3"), ("seed", "-3")),
-    "stand-ins": (("tune", "c", "--stand-ins", "0"), ("--stand-ins", "0")),
+    "sampled-negatives": (("tune", "c", "--sampled-negatives", "0"), ("--sampled-negatives", "0")),
     "validation": (("tune", "c", "--ranknet-validation", "1"), ("1.0",)),
     "several": (("tune", "c", "pydocs", "--qrels", "x"), ("--qrels",)),
     "twice": (("tune", "c", "c"), ("the same name",)),

@@ -179,6 +179,7 @@ def test_help_is_short_and_its_examples_are_right(path: tuple[str, ...]) -> None
         assert 5 <= sum(line.startswith("  --") for line in lines) <= 14, shown.stdout
     assert len(command.examples) == (1 if path[-1] == "datasets" else 2)
     assert max(map(len, lines)) <= 80
+    assert len(lines) <= 60
     for example in command.examples:
         assert f"  {example}" in lines
         words = shlex.split(example)

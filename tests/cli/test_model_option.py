@@ -197,7 +197,7 @@ def test_the_special_cases_are_two_stage_smoothing(run: Run) -> None:
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "sdm-two-stage")) for name in MODELS]
 )
 def test_pruned_candidates_give_the_same_table(name: str, run: Run, home: Path) -> None:
-    # Only relevant judgments: RankNet's stand-ins come from deeper than the run depth.
+    # Only relevant judgments: RankNet's sampled negatives come from deeper than the run depth.
     relevant = [line for line in (home / "c/qrels.txt").read_text().splitlines() if line[-1] == "1"]
     (home / "relevant.txt").write_text("\n".join(relevant) + "\n")
     arguments = [
@@ -213,7 +213,7 @@ def test_pruned_candidates_give_the_same_table(name: str, run: Run, home: Path) 
         "P@3",
         "--restarts",
         "1",
-        "--stand-ins",
+        "--sampled-negatives",
         "9",
         # Its lists are deeper than this collection.
         "--no-approx",

@@ -20,7 +20,7 @@ from lmtune.tuning.experiment.result import (
     EDGE,
     OPTIMAL,
     RANKNET,
-    STAND_INS,
+    SAMPLED_NEGATIVES,
     CollectionResult,
     Fit,
     Row,
@@ -145,7 +145,7 @@ def cautious() -> list[CollectionResult]:
         final = None if row.method == OPTIMAL else Fit({"lambda": 0.25, "mu": 7.0}, 0.32, row.mean, 9, ())
         if row.measure.kind == "P":
             continue
-        marks = (STAND_INS, EDGE) if row.method == RANKNET else ()
+        marks = (SAMPLED_NEGATIVES, EDGE) if row.method == RANKNET else ()
         rows.append(replace(row, fits=fits, final=final, cautions=marks))
     folds = (Fold(TOPICS[4:], TOPICS[:4]), Fold(TOPICS[:4], TOPICS[4:]))
     return [plain, CollectionResult("odd_one", folds, tuple(rows), {}, ())]

@@ -190,7 +190,7 @@ def test_the_cost_of_lucenes_scores_and_its_slope(scale: int) -> None:
     index.total_terms *= scale
     topics["1"] = " ".join([topics["1"], *["w3 w4 w5"] * 10])
     pool = CandidatePool.build(index, topics, qrels, model="lucene-dirichlet")
-    pairs = Pairs.build(pool, stand_ins=0)
+    pairs = Pairs.build(pool, sampled_negatives=0)
     for mu in (0.01, 3.0, 40.0, 2500.0):
         ours = pairs.cost({"lambda": 0.0, "mu": mu})
         exact = exact_cost(index, topics, qrels, mpf(mu))

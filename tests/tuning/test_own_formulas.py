@@ -91,7 +91,7 @@ def test_values_are_those_of_the_runs(formula: Formula) -> None:
 @every_formula
 def test_the_pair_cost_is_the_sum_over_pairs(formula: Formula) -> None:
     pool = pool_of(formula)
-    pairs = Pairs.build(pool, stand_ins=0)
+    pairs = Pairs.build(pool, sampled_negatives=0)
     for setting in some_settings(formula, 5):
         total, gradient = 0.0, np.zeros(setting.size)
         for t in range(len(pool.topics)):

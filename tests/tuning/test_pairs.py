@@ -110,7 +110,7 @@ def test_unjudged_documents_stand_in_where_none_is_judged_nonrelevant() -> None:
     texts = {f"d{i}": "x " * (i + 1) + "y" for i in range(6)} | {"other": "z"}
     index = TinyIndex(texts)
     pool = CandidatePool.build(index, {"1": "x", "2": "z"}, {"1": {"d5": 1}, "2": {"other": 2}})
-    pairs = Pairs.build(pool, stand_ins=3)
+    pairs = Pairs.build(pool, sampled_negatives=3)
     assert "3 unjudged documents were sampled for each" in pairs.rule
     assert pairs.has_sampled_negatives
     first, *others = index.docnos(pairs.columns.doc[pairs.columns.rows(0)])
@@ -124,12 +124,12 @@ def test_unjudged_documents_stand_in_where_none_is_judged_nonrelevant() -> None:
     assert Pairs.build(pool).per_topic.tolist() == [5, 0]
 
 
-def test_stand_ins_are_drawn_evenly_and_by_the_topic_alone() -> None:
+def test_sampled_negatives_are_drawn_evenly_and_by_the_topic_alone() -> None:
     texts = {f"d{i}": "x" for i in range(10)} | {f"e{i}": "y" for i in range(10)} | {"r": "x"}
     topics = {str(t): "x" for t in range(400)}
     index = TinyIndex(texts)
     pool = CandidatePool.build(index, topics, {topic: {"r": 1} for topic in topics})
-    columns = Pairs.build(pool, stand_ins=4).columns
+    columns = Pairs.build(pool, sampled_negatives=4).columns
     drawn = [sorted(index.docnos(columns.doc[columns.rows(t)]))[:-1] for t in range(400)]
     counts = Counter(docno for own in drawn for docno in own)
     assert set(counts) == {f"d{i}" for i in range(10)}
@@ -137,7 +137,7 @@ def test_stand_ins_are_drawn_evenly_and_by_the_topic_alone() -> None:
     assert all(120 < count < 200 for count in counts.values())
     turned = TinyIndex(dict(reversed(texts.items())))
     other = CandidatePool.build(turned, {"7": "x"}, {"7": {"r": 1}})
-    [rows] = [Pairs.build(other, stand_ins=4).columns]
+    [rows] = [Pairs.build(other, sampled_negatives=4).columns]
     assert sorted(turned.docnos(rows.doc))[:-1] == drawn[7]
 
 

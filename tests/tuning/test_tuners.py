@@ -132,7 +132,7 @@ def test_evaluations_are_counted_once_each(pool: CandidatePool) -> None:
             return super().cost(setting, **options)
 
     pairs = Pairs.build(pool)
-    others = pairs.rel, pairs.stand_ins, pairs.rule, pairs.has_sampled_negatives
+    others = pairs.rel, pairs.sampled_negatives, pairs.rule, pairs.has_sampled_negatives
     counting = Counting(pool, pairs.columns, pairs.relevant, *others)
     tuner = RankNetTuner(starts=2).fit(pool, pairs=counting)
     assert tuner.n_evaluations_ == len(calls)

@@ -46,7 +46,7 @@ TESTS = ("t", "randomization", "wilcoxon")
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """Options of a comparison of systems.
+    """Comparison: test, correction and intervals of differences between systems.
 
     Attributes
     ----------

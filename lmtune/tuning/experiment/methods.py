@@ -165,7 +165,7 @@ class Shared:
     @classmethod
     def of(cls, pool: CandidatePool, plan: Plan, folds: int, progress: Progress, *, traced: bool) -> Shared:
         """Collect the pairs, compile the kernels and measure the grid."""
-        pairs = Pairs.build(pool, rel=plan.rel, stand_ins=plan.stand_ins)
+        pairs = Pairs.build(pool, rel=plan.rel, sampled_negatives=plan.sampled_negatives)
         # The first call compiles. One topic is enough, and the progress shows it as a stage of its own.
         progress("compiling kernels, once", 0, 1)
         first = pool.positions()[:1]
@@ -297,7 +297,7 @@ class FoldMethods:
             starts=plan.starts,
             seed=plan.seed,
             rel=plan.rel,
-            stand_ins=plan.stand_ins,
+            sampled_negatives=plan.sampled_negatives,
             measures=self._traced(*plan.measures),
         )
 

@@ -23,7 +23,7 @@ from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.direct import default_grid_shape
 from lmtune.tuning.experiment.result import ALSO
 from lmtune.tuning.gradient import OPTIMIZERS
-from lmtune.tuning.pairs import STAND_INS
+from lmtune.tuning.pairs import SAMPLED_NEGATIVES
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import EVALUATIONS, FEWEST
 
@@ -151,7 +151,7 @@ class Plan:
         The share of training topics on which RankNet stops early, 0 for none; adds the row ``RankNet-val``.
     rel : int
         The lowest gain that counts as relevant for RankNet.
-    stand_ins : int
+    sampled_negatives : int
         Sampled negatives per topic; see `RankNetTuner`.
     approx : bool
         Whether to minimise a smooth approximation of each measure: the row ``Approx``.
@@ -202,8 +202,8 @@ class Plan:
         flag="--ranknet-validation",
     )
     rel: int = option(1, "Lowest gain that counts as relevant for RankNet.", low=1, flag="--ranknet-rel")
-    stand_ins: int = option(
-        STAND_INS, "Sampled negatives of a topic without judged non-relevant documents.", low=1
+    sampled_negatives: int = option(
+        SAMPLED_NEGATIVES, "Sampled negatives of a topic without judged non-relevant documents.", low=1
     )
     approx: bool = option(True, "Add the row Approx: minimise a smooth approximation of each measure.")
     final: bool = option(True, "Finally, fit each method on all topics: the settings to use.")

@@ -27,7 +27,7 @@ ALSO = {"spsa": "SPSA", "fdsa": "FDSA"}
 
 SIGNIFICANCE = 0.05
 
-STAND_INS, EDGE = "stand-ins", "edge"
+SAMPLED_NEGATIVES, EDGE = "sampled-negatives", "edge"
 """Cautions of RankNet's rows: unjudged documents were sampled as negatives; a setting lies on an edge."""
 
 
@@ -84,7 +84,7 @@ class Row:
         The setting to use: the method's choice on the topics of all folds. Its training value is the mean
         over these topics. Its test value is the row's mean, an estimate for new topics.
     cautions : tuple of str
-        The constants `STAND_INS` and `EDGE`, if they apply.
+        The constants `SAMPLED_NEGATIVES` and `EDGE`, if they apply.
     """
 
     measure: Measure

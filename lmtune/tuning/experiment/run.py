@@ -32,8 +32,8 @@ from lmtune.tuning.experiment.result import (
     EDGE,
     OPTIMAL,
     RANKNET,
+    SAMPLED_NEGATIVES,
     SIGNIFICANCE,
-    STAND_INS,
     STOPPED,
     CollectionResult,
     Fit,
@@ -245,7 +245,7 @@ def _values(
 
 def _cautions(shared: Shared, method: str, fits: Sequence[Fit]) -> tuple[str, ...]:
     cautions = {
-        STAND_INS: method in (RANKNET, STOPPED) and shared.pairs.has_sampled_negatives,
+        SAMPLED_NEGATIVES: method in (RANKNET, STOPPED) and shared.pairs.has_sampled_negatives,
         EDGE: method == RANKNET and any(fit.at_edge for fit in fits),
     }
     return tuple(caution for caution, applies in cautions.items() if applies)

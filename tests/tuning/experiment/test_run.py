@@ -28,7 +28,7 @@ from lmtune.tuning.experiment.result import (
     EDGE,
     OPTIMAL,
     RANKNET,
-    STAND_INS,
+    SAMPLED_NEGATIVES,
     STOPPED,
 )
 from lmtune.tuning.experiment.run import run_experiment
@@ -283,7 +283,7 @@ def test_bpref_is_left_out_without_a_judged_nonrelevant_document() -> None:
     assert "BPREF skipped: there are no judged non-relevant documents" in result.notes
     for row in result.rows:
         assert str(row.measure) == "AP"
-        assert (STAND_INS in row.cautions) == (row.method in (RANKNET, STOPPED))
+        assert (SAMPLED_NEGATIVES in row.cautions) == (row.method in (RANKNET, STOPPED))
         edges = row.method == RANKNET and any(fit.at_edge for fit in row.fits)
         assert (EDGE in row.cautions) == edges
         assert (row.final is None) == (row.method == OPTIMAL)
@@ -292,7 +292,7 @@ def test_bpref_is_left_out_without_a_judged_nonrelevant_document() -> None:
     judged = CandidatePool.build(index, topics, qrels)
     found = run_experiment(judged, cross_validation(judged.topics, 2), plan).rows
     assert {str(row.measure) for row in found} == {"Bpref", "AP"}
-    assert not any(STAND_INS in row.cautions for row in found)
+    assert not any(SAMPLED_NEGATIVES in row.cautions for row in found)
 
 
 @pytest.mark.slow
