@@ -1,7 +1,6 @@
 """Tune retrieval models, fuse and rerank runs, and report as trec_eval does.
 
-``__init__.pyi`` lists the public names; each is imported when first used, so that ``import lmtune``
-is immediate.
+``__init__.pyi`` lists the public names. Each is imported at its first use, so that ``import lmtune`` is fast.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Import paths of earlier versions, kept for one release with a DeprecationWarning."""
+"""Import paths of earlier versions, which work for one more release with a DeprecationWarning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from types import ModuleType
 
-# Longer paths stand before their parents.
+# Longer paths come before their parents.
 MOVED = {
     "lmtune.reranking.losses.names": "lmtune.rerank.loss_names",
     "lmtune.reranking.losses": "lmtune.losses",
@@ -38,12 +38,12 @@ MOVED = {
 
 
 class MovedFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Import a module of an earlier version from where it is now."""
+    """Import modules by the paths of earlier versions."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return a spec for a path in `MOVED` or below one."""
+        """Return a spec for a path in `MOVED`, or for a submodule of one."""
         del path, target
         for old, new in MOVED.items():
             if name == old or name.startswith(f"{old}."):
@@ -51,20 +51,20 @@ class MovedFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        """Import the module by its new path, and warn."""
+        """Import the module by its new path, and issue a warning."""
         assert spec.origin is not None
         module = importlib.import_module(spec.origin)
         warnings.warn(f"{spec.name} is now {spec.origin}", DeprecationWarning, stacklevel=2)
-        # The import system is about to replace the spec of the module that it gets.
+        # The import system replaces the spec of the returned module; `exec_module` restores it.
         spec.loader_state = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put the module's own spec back: it has been executed."""
+        """Restore the spec of the module, which was already executed under its new path."""
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state
 
 
 def install() -> None:
-    """Add the finder, before the one that would find a module below a moved package and load it twice."""
+    """Install the finder before the default one, which would load moved submodules a second time."""
     sys.meta_path.insert(0, MovedFinder())

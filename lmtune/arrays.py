@@ -1,4 +1,4 @@
-"""Names of array types: what arrays hold, in any shape."""
+"""Type aliases of arrays by element type, for any shape."""
 
 from __future__ import annotations
 

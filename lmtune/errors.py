@@ -1,4 +1,4 @@
-"""Errors that a user can act on: where, what was found, what is accepted."""
+"""Errors for users, with the file and line, the offending value and the accepted values."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from pathlib import Path
 from typing import Any
 
 PathLike = str | os.PathLike[str]
-"""What names a file or folder."""
+"""A path of a file or folder."""
 
 _LONGEST_VALUE = 80
 _LONGEST_MESSAGE = 400
-# Control characters, and those that turn the direction of writing.
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters, and characters that change the writing direction.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class InputError(ValueError):
     """Input that lmtune cannot use.
 
-    Its text is one line, ``FILE:LINE: MESSAGE: VALUE; accepted: ACCEPTED``, with the parts that
-    are known. The command line prints it and exits with status 2.
+    Its text is one line, ``FILE:LINE: MESSAGE: VALUE; accepted: ACCEPTED``; unknown parts are left out. The
+    command line prints it and exits with status 2.
 
     Parameters
     ----------
     message : str
-        What is wrong, without the value itself.
+        The problem, without the value.
     file : path-like, optional
-        The file that holds the offending input.
+        The file with the offending input.
     line : int, optional
-        Its line, counted from 1.
+        The line, counted from 1.
     value : object, optional
-        The offending value; shown with ``repr``, shortened to 80 characters.
+        The offending value; its ``repr`` is printed, shortened to 80 characters.
     accepted : str, optional
-        What would have been accepted, or what to do instead.
+        The accepted values, or what to do instead.
     """
 
     def __init__(
@@ -54,24 +54,24 @@ class InputError(ValueError):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        place = "" if self.file is None else f"{self.file}: "
+        prefix = "" if self.file is None else f"{self.file}: "
         if self.file is not None and self.line is not None:
-            place = f"{self.file}:{self.line}: "
+            prefix = f"{self.file}:{self.line}: "
         shown = "" if self.value is None else f": {_shorten(repr(self.value))}"
         accepted = "" if self.accepted is None else f"; accepted: {self.accepted}"
         message = self.message
-        if len(message) > _LONGEST_MESSAGE:  # of a name that it holds
+        if len(message) > _LONGEST_MESSAGE:  # it contains a long name
             message = f"{message[: _LONGEST_MESSAGE - 83]}...{message[-80:]}"
-        return " ".join(f"{place}{message}{shown}{accepted}".split("\n"))
+        return " ".join(f"{prefix}{message}{shown}{accepted}".split("\n"))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Worker processes send their errors to the parent by pickle, which would drop the keywords.
+        # Worker processes pickle their errors; by default pickle drops keyword arguments.
         arguments = (self.message, self.file, self.line, self.value, self.accepted)
         return _rebuild, (type(self), *arguments)
 
 
 class FilePosition:
-    """A file that is being read: an `InputError` raised inside ``with`` gets its name, and the line's number.
+    """The current position in a file: adds file and line to an `InputError` raised in the ``with`` block.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class FilePosition:
     Attributes
     ----------
     line : int
-        The number of the line that is being read, from 1, to be set before each; 0 before the first.
+        The number of the current line, from 1, which the reader sets; 0 before the first line.
     """
 
     def __init__(self, file: PathLike) -> None:
@@ -98,48 +98,48 @@ class FilePosition:
 
 
 def check_choice(problem: str, value: object, accepted: Collection[str]) -> None:
-    """Raise `InputError` unless a value is among those that are accepted."""
+    """Raise `InputError` unless a value is one of the accepted names; similar names are listed first."""
     if value not in accepted:
         raise InputError(problem, value=value, accepted=", ".join(nearest_first(value, accepted)))
 
 
 def nearest_first(value: object, names: Collection[str]) -> list[str]:
-    """Return names in their order, but for those that a value may be a slip of, which come first."""
+    """Return all names, those similar to a value first."""
     return list(dict.fromkeys((*nearest(value, names), *names)))
 
 
 def nearest(value: object, names: Collection[str]) -> list[str]:
-    """Return the names that a value may be a slip of, the nearest first."""
+    """Return the names similar to a value, the most similar first."""
     import difflib
 
     return difflib.get_close_matches(str(value).lower(), names)
 
 
-def perhaps(value: object, names: Collection[str], accepted: str) -> str:
-    """Return a text of what is accepted, after the name that a value may be a slip of."""
-    return "".join(f"{near}, perhaps, of " for near in nearest(value, names)[:1]) + accepted
+def with_closest(value: object, names: Collection[str], accepted: str) -> str:
+    """Return the text of the accepted values, with the closest match first if there is a similar name."""
+    return "".join(f"{near} (closest match); all: " for near in nearest(value, names)[:1]) + accepted
 
 
 def check_least(problem: str, value: float, least: int) -> None:
-    """Raise `InputError` for a value below the least that is accepted."""
+    """Raise `InputError` if a value is below the minimum."""
     if value < least:
         raise InputError(problem, value=value, accepted=f"{least} or more")
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an optional part; lmtune is on no package registry."""
+    """Return the command that installs an extra; lmtune is not on a package registry."""
     return f"pip install -c constraints.txt '.[{extra}]' in a checkout of lmtune"
 
 
 class MissingExtraError(InputError):
-    """An optional part of lmtune is not installed; the text names the command that installs it.
+    """An extra of lmtune is not installed; the message names the command that installs it.
 
     Parameters
     ----------
     feature : str
-        What the user asked for.
+        The requested feature.
     extra : str
-        The extra of the ``lmtune`` distribution that brings it.
+        The extra of the ``lmtune`` distribution with this feature.
     """
 
     def __init__(self, feature: str, extra: str) -> None:
@@ -154,34 +154,34 @@ class MissingExtraError(InputError):
 
 
 class LostWorkerError(RuntimeError):
-    """A process that worked for this one has ended; the command line prints its one line and exits with 1."""
+    """A worker process ended unexpectedly; the command line prints one line and exits with status 1."""
 
 
 def visible(text: str) -> str:
-    r"""Write control characters as escapes, so that no terminal or picture obeys a name.
+    r"""Replace control characters by escapes, so that names cannot control a terminal or a picture.
 
-    Line ends and tabs stay.
+    Line ends and tabs are kept.
 
     Examples
     --------
     >>> print(visible("\x1b]0;title\x07 of a file"))
     \x1b]0;title\x07 of a file
     """
-    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def name_of(path: PathLike) -> str:
-    """Return the name of a file or folder as text that any file can hold.
+    """Return the name of a file or folder as text that UTF-8 can encode.
 
-    Bytes that are not UTF-8 stand as escapes, where Python's own would have characters that cannot
-    be written.
+    Bytes that are not UTF-8 become escapes; Python's own conversion would make characters that cannot be
+    written.
     """
     return as_text(Path(path).resolve().name)
 
 
-def as_text(given: str) -> str:
-    """Write bytes of a name or an argument that are not UTF-8 as escapes."""
-    return os.fsencode(given).decode("utf-8", "backslashreplace")
+def as_text(name: str) -> str:
+    """Replace bytes of a name or an argument that are not UTF-8 by escapes."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _rebuild(

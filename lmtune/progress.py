@@ -1,6 +1,6 @@
-"""What long work tells while it goes on: how far it is, what is worth knowing, how long it took.
+"""Progress, notes and times of long computations.
 
-Sentences go to the logger ``lmtune``, at level INFO, or DEBUG for details; the command line shows them.
+Notes go to the logger ``lmtune``, at level INFO, or DEBUG for details. The command line prints them.
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ _LOGGER = logging.getLogger("lmtune")
 
 
 class Progress(Protocol):
-    """Called with a stage, how much of it is done, how much there is, and what to add to it."""
+    """A callback that shows progress: stage, amount done, total amount, further text."""
 
     def __call__(self, stage: str, done: int, total: int, detail: str = "") -> None:
-        """Show it."""
+        """Show the progress of a stage; a total of 0 means unknown."""
 
 
 def silent(stage: str, done: int, total: int, detail: str = "") -> None:
-    """Show no progress."""
+    """Ignore progress: a `Progress` that shows nothing."""
 
 
 Count = Callable[[int, int], None]
-"""Called with how much of some work is done, and how much there is."""
+"""A callback with the amount of work done and the total amount."""
 
 
 def no_count(done: int, total: int) -> None:
-    """Show nothing of a count."""
+    """Ignore progress: a `Count` that shows nothing."""
 
 
 def count_callback(progress: Callable[..., None] | bool | None, stage: str) -> Callable[..., None] | None:
-    """Take True for a bar, in a terminal or a notebook, with what words there are; False for nothing."""
+    """Return the callback for a progress argument: True makes a bar, False and None give None.
+
+    Callables are returned unchanged. Bars work in a terminal and in a notebook.
+    """
     if not isinstance(progress, bool):
         return progress
     return functools.partial(stage_callback(progress), stage) if progress else None
@@ -46,7 +49,7 @@ _FINE = 1000
 
 
 def part_of(progress: Count, number: int, parts: int) -> Count:
-    """Report one of some parts, counted from 0, to what shows the whole.
+    """Return a callback for one of several equal parts of a whole; `number` counts from 0.
 
     Examples
     --------
@@ -57,13 +60,16 @@ def part_of(progress: Count, number: int, parts: int) -> Count:
 
 
 def stage_callback(progress: Progress | bool) -> Progress:
-    """Take True for a bar a stage, in a terminal or a notebook; False for nothing."""
+    """Return the callback for a progress argument: True makes one bar per stage, False ignores progress.
+
+    Callables are returned unchanged. Bars work in a terminal and in a notebook.
+    """
     if not isinstance(progress, bool):
         return progress
     if not progress:
         return silent
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # notebooks without widgets get bars of text
+        warnings.simplefilter("ignore")  # in notebooks without widgets, bars are text
         from tqdm.auto import tqdm
     bars: dict[str, Any] = {}
 
@@ -81,12 +87,12 @@ def stage_callback(progress: Progress | bool) -> Progress:
 
 
 def note(text: str) -> None:
-    """Say something in a sentence."""
+    """Log a note for users, at level INFO."""
     _LOGGER.info("%s", text)
 
 
 def quantity(number: int, noun: str, nouns: str | None = None) -> str:
-    """Count something in words.
+    """Format a number with its noun in singular or plural.
 
     Examples
     --------
@@ -97,13 +103,13 @@ def quantity(number: int, noun: str, nouns: str | None = None) -> str:
 
 
 def detail(text: str) -> None:
-    """Say what only those who ask want to know."""
+    """Log a detail, at level DEBUG."""
     _LOGGER.debug("%s", text)
 
 
 @contextlib.contextmanager
 def timed(what: str) -> Iterator[None]:
-    """Say afterwards how long something took."""
+    """Log a note with the duration of the ``with`` block."""
     begin = time.perf_counter()
     yield
     note(f"{what} in {time.perf_counter() - begin:.1f} s")

@@ -1,6 +1,7 @@
-"""How results become tables, frames and pictures: a class names the functions of `lmtune.report` that do.
+"""Base classes of results that can be shown as tables, data frames and pictures.
 
-Results stand below what draws them, so that these functions are imported when they are first needed.
+A class names the functions of `lmtune.report` that show it. They are imported at their first use, because
+`lmtune.report` itself imports the modules of results.
 """
 
 from __future__ import annotations
@@ -14,59 +15,63 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-_MOST_ROWS = 60  # of an HTML table; a frame has them all
+_MOST_ROWS = 60  # of an HTML table; a data frame has all rows
 
 
 class Shown:
-    """Results that are a table where they are printed or end a cell of a notebook.
+    """Results that are shown as tables when printed, or at the end of a notebook cell.
 
-    ``class Result(Shown, by="MODULE.NAME")`` is shown by ``NAME_tables`` and ``NAME_records`` of that module
-    of `lmtune.report`, by ``NAME_topics`` where topics have records of their own, and drawn by
-    ``NAME_picture`` of `lmtune.report.summaries`.
+    ``class Result(Shown, by="MODULE.NAME")`` uses these functions of ``lmtune.report.MODULE``:
+    ``NAME_tables``, ``NAME_records``, and, if there are records by topic, ``NAME_topics``. ``NAME_picture``
+    of `lmtune.report.summaries` draws it.
     """
 
     __slots__ = ()
     _by: ClassVar[str]
 
     def __init_subclass__(cls, by: str = "", **options: Any) -> None:
-        """Name the functions that show the class; a subclass is shown as its base by default."""
+        """Set the names of the functions that show the class; subclasses inherit them."""
         super().__init_subclass__(**options)
         if by:
             cls._by = by
 
-    def _made(self, what: str, *otherwise: str, **options: Any) -> Any:
+    def _build(self, what: str, *fallbacks: str, **options: Any) -> Any:
         module, _, name = self._by.partition(".")
         module = "summaries" if what == "picture" else module
         functions = vars(import_module(f"lmtune.report.{module}"))
-        made = next(made for own in (what, *otherwise) if (made := functions.get(f"{name}_{own}")))
-        return made(self, **options)
+        build = next(build for end in (what, *fallbacks) if (build := functions.get(f"{name}_{end}")))
+        return build(self, **options)
 
     def __repr__(self) -> str:
         """Return the table as plain text."""
-        return "\n".join(table.text() for table in self._made("tables")).rstrip("\n")
+        return "\n".join(table.text() for table in self._build("tables")).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        return "".join(table.first(_MOST_ROWS).html() for table in self._made("tables"))
+        return "".join(table.first(_MOST_ROWS).html() for table in self._build("tables"))
 
     def to_latex(self) -> str:
-        """Return the tables in LaTeX, with the rules of the package booktabs."""
-        return "\n".join(table.latex() for table in self._made("tables"))
+        """Return the tables as LaTeX code for the package booktabs."""
+        return "\n".join(table.latex() for table in self._build("tables"))
 
     def to_frame(self, *, per_topic: bool = False) -> pd.DataFrame:
-        """Return a tidy frame, every figure at full precision.
+        """Return a tidy data frame with full precision.
 
         Parameters
         ----------
         per_topic : bool
-            A row a topic where there are topics' values, instead of their means.
+            Return one row per topic instead of means, if there are values by topic.
+
+        Returns
+        -------
+        pandas.DataFrame
         """
         import pandas as pd
 
-        return pd.DataFrame(self._made(*(["topics"] if per_topic else []), "records"))
+        return pd.DataFrame(self._build(*(["topics"] if per_topic else []), "records"))
 
 
 class Plotted(Shown):
-    """Results that have a picture, too."""
+    """Results that can be drawn too."""
 
     __slots__ = ()
 
@@ -80,32 +85,33 @@ class Plotted(Shown):
     ) -> Figure:
         """Draw the picture.
 
-        A fitted tuner is drawn over two parameters as its grid's surface, else as the growth of the best
-        value; an experiment's result as the parameters of every fold; choices as how they act together; a
-        comparison as mean differences with their intervals, or one contrast's differences by topic.
+        - A fitted tuner with a grid of two parameters: the surface; other tuners: the best value so far.
+        - The result of an experiment: the parameters of each fold.
+        - Categorical parameters: their interactions.
+        - A comparison: mean differences with intervals, or the differences by topic of one contrast.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Draw a picture of one panel here, in place of a new figure.
+            Axes for a picture with one panel; by default a new figure.
         figsize : (float, float), optional
-            The width and height of a new figure, in inches.
+            Width and height of a new figure, in inches.
         cmap : str or Colormap, optional
             Colours of a surface.
         **options
-            ``title``; ``system``, ``against`` and ``measure`` of a contrast.
+            ``title``; for a contrast ``system``, ``against`` and ``measure``.
 
         Returns
         -------
         matplotlib.figure.Figure
-            That of `ax`, or a new one; `lmtune.report.figures.save` writes it for a paper.
+            The figure of `ax`, or a new one; `lmtune.report.figures.save` writes it for a paper.
 
         Raises
         ------
         InputError
-            For a tuner that is not fitted, an unknown system or measure, several panels for one `ax`.
+            For a tuner that is not fitted, an unknown system or measure, or several panels with `ax`.
         """
         style = import_module("lmtune.report.figures.style")
         with style.drawn_on(style.Canvas(ax, figsize, cmap)):
-            figure: Figure = self._made("picture", **options)
+            figure: Figure = self._build("picture", **options)
         return figure

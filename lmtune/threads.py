@@ -1,4 +1,4 @@
-"""Threads over slices, for kernels that release the GIL."""
+"""Parallel loops in threads, for kernels that release the GIL."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lmtune.progress import Count
 
 _T = TypeVar("_T")
 
-# Slices a thread: enough that none idles while another finishes a long one.
+# Slices per thread, so that no thread waits long for the others at the end.
 _SHARES = 4
-# Items in a slice whose progress is shown, so that the bar moves and Ctrl-C is answered.
+# Maximum items of a slice if progress is shown, so that the bar moves and Ctrl-C is handled.
 _SHOWN_STEP = 32
-# Seconds of work below which handing it to threads takes longer than it saves.
+# Seconds of work below which threads cost more time than they save.
 _SHORT = 1.5e-3
 
 
@@ -29,22 +29,22 @@ def over_slices(
     seconds: float = math.inf,
     progress: Count | None = None,
 ) -> None:
-    """Run `work` over consecutive slices of ``range(total)``.
+    """Call `work` for consecutive slices of ``range(total)``, in parallel.
 
-    `work` must write its results by position: then they do not depend on the number of threads.
+    `work` must write its results by position, so that they do not depend on the number of threads.
 
     Parameters
     ----------
     work : callable
-        Takes a slice.
+        Called with a slice.
     total : int
-        Items in all.
+        Number of items.
     threads : int, optional
-        The number of cores by default.
+        Number of threads; the default is the number of cores.
     seconds : float
-        About how long the work would take one thread, where that is known: what is short is done at once.
+        Estimated time of the work in one thread; short work is done without threads.
     progress : callable, optional
-        Called with (items done, items in all).
+        Called with (items done, total).
     """
     if seconds < _SHORT:
         work(slice(0, total))
@@ -68,11 +68,11 @@ def over_slices(
     try:
         while waiting:
             # A time-out lets the main thread see Ctrl-C.
-            ready, waiting = wait(waiting, timeout=0.2, return_when=FIRST_EXCEPTION)
-            for future in ready:
+            finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_EXCEPTION)
+            for future in finished:
                 future.result()
                 done += futures[future].stop - futures[future].start
-            if progress is not None and ready:
+            if progress is not None and finished:
                 progress(done, total)
     except BaseException:
         for future in waiting:
@@ -80,16 +80,16 @@ def over_slices(
         raise
 
 
-def over_places(work: Callable[[int], _T], total: int, **how: Any) -> list[_T]:
-    """Return what `work` makes of each number below `total`, as `over_slices` runs it."""
-    made: list[Any] = [None] * total
+def map_range(work: Callable[[int], _T], total: int, **options: Any) -> list[_T]:
+    """Return the results of `work` for each number in ``range(total)``; options as for `over_slices`."""
+    results: list[Any] = [None] * total
 
     def fill(part: slice) -> None:
-        for place in range(part.start, part.stop):
-            made[place] = work(place)
+        for number in range(part.start, part.stop):
+            results[number] = work(number)
 
-    over_slices(fill, total, **how)
-    return made
+    over_slices(fill, total, **options)
+    return results
 
 
 def cores() -> int:
@@ -105,5 +105,5 @@ def _executor(threads: int) -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    # A forked child has none of its parent's threads.
+    # A forked child does not have the threads of its parent.
     os.register_at_fork(after_in_child=_executor.cache_clear)

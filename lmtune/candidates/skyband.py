@@ -30,7 +30,7 @@ from lmtune.errors import InputError, check_choice, check_least
 from lmtune.models.formula import Formula
 from lmtune.models.two_stage import require_two_stage
 from lmtune.progress import Count
-from lmtune.threads import over_places
+from lmtune.threads import map_range
 
 Margins: TypeAlias = tuple[float, float]
 MODES = ("auto", "e", "tf")
@@ -171,7 +171,7 @@ def pruned(
     pool: CandidatePool, keep: Keep, threads: int | None = None, progress: Count | None = None
 ) -> CandidatePool:
     """Return a pool with only the selected candidates."""
-    kept = over_places(partial(keep, pool), len(pool.topics), threads=threads, progress=progress)
+    kept = map_range(partial(keep, pool), len(pool.topics), threads=threads, progress=progress)
     return replace(pool, candidates=pool.candidates.take(kept))
 
 

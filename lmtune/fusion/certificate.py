@@ -21,7 +21,7 @@ from lmtune.measures.kinds import Code
 from lmtune.measures.measure import Measure
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import Count, no_count
-from lmtune.threads import over_places
+from lmtune.threads import map_range
 
 _BATCH = 32
 
@@ -115,7 +115,7 @@ def certify(
     new, heap = _faces(runs, len(line.parts)), list[tuple[float, int, _Part]]()
     closed, parts = 0.0, 0
     while True:
-        new = over_places(partial(_bounded, new, line, levels), len(new))
+        new = map_range(partial(_bounded, new, line, levels), len(new))
         centres = np.array([part.vertices.mean(axis=0) for part in new])
         measured = means(centres)
         if measured.max() > value + EQUAL:

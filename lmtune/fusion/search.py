@@ -21,7 +21,7 @@ from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.measures.value_kernels import MeasureScale
 from lmtune.models.parameter import Setting
 from lmtune.progress import Count, no_count
-from lmtune.threads import over_places
+from lmtune.threads import map_range
 from lmtune.tuning.ridge import RIDGES, RidgeTuner
 from lmtune.tuning.surrogate import SurrogateTuner, smooth_form
 from lmtune.tuning.tuner import FitProgress, SearchRecord, Tuner
@@ -152,7 +152,7 @@ class Line:
             return scores, standing
 
         seconds = _SECONDS * sum(part.tf.size for part in self.parts)
-        lines = over_places(prepare, len(self.parts), seconds=seconds)
+        lines = map_range(prepare, len(self.parts), seconds=seconds)
         for share, (_, standing), part in zip(own, lines, self.parts, strict=True):
             value = value + share * kernels.value(standing, part.goal)
         pairs = sum(standing.position.size * ab.shape[1] for ab, standing in lines)
@@ -184,7 +184,7 @@ class Line:
             return keys[:size].copy(), changes[:size].copy()
 
         pairs = sum(standing.position.size * ab.shape[1] for ab, standing in lines)
-        found = over_places(work, len(lines), seconds=_SECONDS * pairs)
+        found = map_range(work, len(lines), seconds=_SECONDS * pairs)
         keys = np.concatenate([np.empty(0, np.int64), *(own for own, _ in found)])
         order = np.argsort(keys)
         changes = [np.multiply.outer(own, share) for (_, own), share in zip(found, shares, strict=True)]

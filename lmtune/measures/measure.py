@@ -343,7 +343,9 @@ def _accepted_with_nearest(name: str) -> str:
     if match is None or match["kind"].lower() in names:  # a known name, refused for another reason
         return ACCEPTED
     similar = nearest(match["kind"], names)[:1]
-    return "".join(f"{names[one]}{match['cutoff'] or ''}, perhaps, of " for one in similar) + ACCEPTED
+    return (
+        "".join(f"{names[one]}{match['cutoff'] or ''} (closest match); all: " for one in similar) + ACCEPTED
+    )
 
 
 def _cutoff(name: str, text: str | None, rule: str | None, accepted: str) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmtune.errors import InputError, perhaps
+from lmtune.errors import InputError, with_closest
 from lmtune.index.windows import WINDOW_KINDS
 from lmtune.models.bm25 import BM25_PREFIX, K1, VARIANTS, B, bm25_formula
 from lmtune.models.fields import BM25F, FieldFormula, Fields, SummedBM25
@@ -146,7 +146,7 @@ def find_model(model: str | Model | Formula) -> Model:
     named = known_model(model)
     if named is None:
         names = [*MODELS, *OF_FIELDS, *(f"{BM25_PREFIX}{variant}" for variant in VARIANTS)]
-        raise InputError("unknown model", value=model, accepted=perhaps(model, names, NAMES))
+        raise InputError("unknown model", value=model, accepted=with_closest(model, names, NAMES))
     if isinstance(named.formula, Weighted):
         named.formula.read()
     return named

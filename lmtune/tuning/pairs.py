@@ -13,7 +13,7 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import check_least
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.progress import quantity
-from lmtune.threads import over_places, over_slices
+from lmtune.threads import map_range, over_slices
 from lmtune.tuning import kernels
 from lmtune.tuning.space import ParameterSpace
 
@@ -269,7 +269,7 @@ class Lists:
             gain = pool.candidates.gain[rows][chosen]
             return chosen[np.lexsort((-scores[0, chosen], -gain))]
 
-        return cls(pool, pool.candidates.take(over_places(work, len(pool.topics))), depth)
+        return cls(pool, pool.candidates.take(map_range(work, len(pool.topics))), depth)
 
     def with_relevant(self, topics: Integers, rel: int) -> Integers:
         """Return the topics, as positions in the pool, with a document of gain `rel` or more."""

@@ -24,7 +24,7 @@ from lmtune.models.taylor_kernels import Sides
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Progress, silent, timed
 from lmtune.showing import Plotted
-from lmtune.threads import over_places
+from lmtune.threads import map_range
 from lmtune.tuning.certificate.branch_and_bound import Box, bound_part, parts_of, whole
 from lmtune.tuning.certificate.optimum import CertifiedOptimum, check_uncertified
 from lmtune.tuning.certificate.problem import Problem, proof_of
@@ -261,7 +261,7 @@ def _below(problem: Problem, weights: Doubles, goals: Doubles) -> tuple[float, i
         boxes += len(jobs)
         if boxes > _BOXES or any(box.final for box in left):
             return None
-        parts = over_places(partial(_bound_job, problem, jobs), len(jobs))
+        parts = map_range(partial(_bound_job, problem, jobs), len(jobs))
         left = []
         for box in parts:
             means = weights @ box.bounds
