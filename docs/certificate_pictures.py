@@ -53,8 +53,8 @@ def plane() -> Figure:
     kept = np.isin(pool.candidates.doc, lmtune.skyband(pool, depth=DEPTH, mode="tf").candidates.doc)
     figure, ax = panel(2.7)
     for own, name, colour, marker in (
-        (~kept, f"{DEPTH} others beat it everywhere: {(~kept).sum()}", GREY, "."),
-        (kept, f"some setting may retrieve it: {kept.sum()}", ORANGE, "^"),
+        (~kept, f"dominated by {DEPTH} or more: {(~kept).sum()}", GREY, "."),
+        (kept, f"skyband: {kept.sum()}", ORANGE, "^"),
     ):
         ax.plot(length[own], tf[own], marker, color=colour, label=name, ms=3.5, mew=0, alpha=0.8)
     ax.set(xscale="log", yscale="log", xlabel="length (tokens)", ylabel=f"occurrences of {WORD}")
