@@ -1,7 +1,7 @@
-"""Work in parallel: in processes of this machine, on a Dask cluster, or as joblib is told to.
+"""Parallel tasks in processes of this machine, on a Dask cluster, or in the active backend of joblib.
 
-The processes are joblib's (loky): unlike forked ones they are safe beside threads (a progress bar, a
-Java VM), and unlike multiprocessing's spawned ones they do not run the caller's script again.
+The processes are those of joblib (loky). Unlike forked processes they are safe with threads (a progress bar,
+a Java VM). Unlike the spawned processes of multiprocessing they do not import the main script again.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from lmtune.errors import InputError, LostWorkerError, MissingExtraError
 from lmtune.options import option, usual
 
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""Results must not depend on how a matrix product is split among threads."""
+"""Workers use one thread for matrix products, because the number of threads can change results."""
 
 _CONNECT_SECONDS, _JOIN_SECONDS, _IDLE_SECONDS = 10, 60, 30
-_AHEAD = 2  # tasks given out for each worker: none waits for its next one
-_LOOK_SECONDS = 0.2
+_TASKS_PER_WORKER = 2  # submitted tasks per worker, so that no worker waits for its next task
+_POLL_SECONDS = 0.2
 _LIBRARIES = ("lmtune", "numpy", "scipy", "numba")
 
 Task = tuple[Callable[..., Any], dict[str, Any]]
-"""A module's function and its keyword arguments, which travel by pickle."""
+"""A module-level function and its keyword arguments, which must be picklable."""
 
 
-class _Here(NamedTuple):
-    """What a worker needs to know of the process that sends a task."""
+class _Sender(NamedTuple):
+    """The current folder of the process that sends a task, and its versions if workers must check them."""
 
     folder: str
     versions: dict[str, str] | None
@@ -64,14 +64,14 @@ class Workers:
     Attributes
     ----------
     workers : int or None
-        How many processes of this machine.
+        Number of processes on this machine.
     cluster : str or None
-        The address of a Dask scheduler, or the file that it wrote (``--scheduler-file``).
+        The address of a Dask scheduler, or its scheduler file (``--scheduler-file``).
 
     Raises
     ------
     InputError
-        For both.
+        If both are set.
     """
 
     workers: int | None = usual(
@@ -87,12 +87,17 @@ class Workers:
 
     @contextlib.contextmanager
     def engaged(self, default: int = 0) -> Iterator[None]:
-        """Have `run_all` work here: with a default number of processes, 0 for this one.
+        """Make `run_all` use these workers in the ``with`` block.
+
+        Parameters
+        ----------
+        default : int
+            Number of processes if none is set; 0 works in this process.
 
         Raises
         ------
         InputError
-            For a cluster that cannot be reached, has no workers, or workers of other versions.
+            If the cluster cannot be reached, has no workers, or has workers with other versions.
         """
         with contextlib.ExitStack() as stack:
             chosen: Any = self.workers or default
@@ -103,11 +108,11 @@ class Workers:
 
 
 def width(workers: int | None = None) -> int:
-    """Return how many tasks `run_all` works on at a time; 0 where this process does them."""
-    where = _place(workers)
-    if isinstance(where, int):
-        return where
-    client = getattr(where, "client", where)
+    """Return the number of tasks that `run_all` runs at a time; 0 if it runs them in this process."""
+    backend = _backend(workers)
+    if isinstance(backend, int):
+        return backend
+    client = getattr(backend, "client", backend)
     if hasattr(client, "nthreads"):
         return sum(client.nthreads().values())
     from joblib import effective_n_jobs
@@ -123,57 +128,57 @@ def run_all(
     Parameters
     ----------
     tasks : iterable of Task
-        Asked for when their turn comes: two for each worker wait.
+        Iterated as workers become free; two tasks per worker are submitted at a time.
     workers : int, optional
-        Processes of this machine, 0 for this process; by default what `Workers.engaged` has set, or
-        `joblib.parallel_config`, or this process.
+        Number of processes on this machine, 0 for this process. The default is that of `Workers.engaged`,
+        else that of `joblib.parallel_config`, else this process.
     shared : object, optional
-        What every function takes as its first argument: it travels to a worker once, not with each task.
+        The first argument of every call. Each worker receives it once, not with every task.
 
     Yields
     ------
     tuple of int and object
-        A task's place and its result, as soon as it is there, in no order.
+        The number of a task and its result, as soon as it is finished, in any order.
 
     Raises
     ------
     Exception
-        The first that a function raised. However this ends, no process works on.
+        The first exception of a task. All workers stop at the end in any case.
     LostWorkerError
-        Where a process was killed, or a cluster's workers were again and again.
+        If a process was killed, or a cluster repeatedly lost the workers of a task.
     """
-    where, here = _place(workers), _Here(str(Path.cwd()), None)
-    if isinstance(where, int) and isinstance(tasks, Sized):
-        where = min(where, len(tasks))
-    if where == 0:
-        return ((place, _do(task, shared)) for place, task in enumerate(tasks))
-    sent: Iterable[Any] = tasks if getattr(where, "uses_threads", False) else map(_Packed, tasks)
-    if isinstance(where, int):
-        return _in_processes(_calls(sent, here), where, shared)
-    client = getattr(where, "client", where)
+    backend, sender = _backend(workers), _Sender(str(Path.cwd()), None)
+    if isinstance(backend, int) and isinstance(tasks, Sized):
+        backend = min(backend, len(tasks))
+    if backend == 0:
+        return ((number, _do(task, shared)) for number, task in enumerate(tasks))
+    sent: Iterable[Any] = tasks if getattr(backend, "uses_threads", False) else map(_Packed, tasks)
+    if isinstance(backend, int):
+        return _in_processes(_calls(sent, sender), backend, shared)
+    client = getattr(backend, "client", backend)
     if hasattr(client, "get_executor"):
-        here = here._replace(versions=versions())
-        return _on_cluster(_calls(sent, here), client, shared)
+        sender = sender._replace(versions=versions())
+        return _on_cluster(_calls(sent, sender), client, shared)
     from joblib import Parallel, delayed
 
-    as_done = "generator_unordered" if where.supports_return_generator else "list"
+    as_done = "generator_unordered" if backend.supports_return_generator else "list"
     parallel = Parallel(return_as=as_done, batch_size=1, max_nbytes=None)
-    return iter(parallel(delayed(_call)(*call, shared) for call in _calls(sent, here)))
+    return iter(parallel(delayed(_call)(*call, shared) for call in _calls(sent, sender)))
 
 
-def in_task_order(found: Iterable[tuple[int, Any]]) -> Iterator[Any]:
-    """Yield results of `run_all` in the order of their tasks, each as soon as those before it are there."""
-    held: dict[int, Any] = {}
+def in_task_order(results: Iterable[tuple[int, Any]]) -> Iterator[Any]:
+    """Yield the results of `run_all` in the order of the tasks, each once all earlier ones are finished."""
+    pending: dict[int, Any] = {}
     following = 0
-    for place, result in found:
-        held[place] = result
-        while following in held:
-            yield held.pop(following)
+    for number, result in results:
+        pending[number] = result
+        while following in pending:
+            yield pending.pop(following)
             following += 1
 
 
-def _place(workers: int | None) -> Any:
-    """Return where to work: a number of processes, a Dask client, or a backend of joblib."""
+def _backend(workers: int | None) -> Any:
+    """Return the number of processes, a Dask client, or a backend of joblib."""
     if workers is not None:
         return workers
     if _chosen.get() is not None:
@@ -187,8 +192,8 @@ def _place(workers: int | None) -> Any:
     return jobs if type(backend).__name__ == "LokyBackend" else backend
 
 
-def _calls(tasks: Iterable[Any], here: _Here) -> Iterator[tuple[int, Any, _Here]]:
-    return ((place, task, here) for place, task in enumerate(tasks))
+def _calls(tasks: Iterable[Any], sender: _Sender) -> Iterator[tuple[int, Any, _Sender]]:
+    return ((number, task, sender) for number, task in enumerate(tasks))
 
 
 def _in_processes(calls: Iterator[Any], workers: int, shared: Any) -> Iterator[tuple[int, Any]]:
@@ -199,14 +204,14 @@ def _in_processes(calls: Iterator[Any], workers: int, shared: Any) -> Iterator[t
     )
     ended = False
     try:
-        with _in_file(shared) as stored:
-            yield from _results(executor, calls, _AHEAD * workers, stored)
+        with _stored(shared) as stored:
+            yield from _results(executor, calls, _TASKS_PER_WORKER * workers, stored)
         ended = True
     except BrokenExecutor as error:
         codes = re.search(r"exit codes of the workers are \{(.*?)\}", str(error))
-        how = f" ({codes[1]})" if codes else f" ({error or error.__cause__!r})"
+        reason = f" ({codes[1]})" if codes else f" ({error or error.__cause__!r})"
         raise LostWorkerError(
-            f"a worker process ended unexpectedly{how}; was there too little memory for it?"
+            f"a worker process ended unexpectedly{reason}; it may have run out of memory"
         ) from error
     finally:
         if not ended:
@@ -214,8 +219,8 @@ def _in_processes(calls: Iterator[Any], workers: int, shared: Any) -> Iterator[t
 
 
 @contextlib.contextmanager
-def _in_file(shared: Any) -> Iterator[Any]:
-    """Put what tasks share in a file, and give its name."""
+def _stored(shared: Any) -> Iterator[Any]:
+    """Store the shared argument in a temporary file, and yield an object that loads it."""
     if shared is None:
         yield None
         return
@@ -223,10 +228,10 @@ def _in_file(shared: Any) -> Iterator[Any]:
         path = Path(folder, "shared")
         with path.open("wb") as file:
             pickle.dump(shared, file, pickle.HIGHEST_PROTOCOL)
-        yield _Stored(str(path))
+        yield _StoredFile(str(path))
 
 
-class _Stored(NamedTuple):
+class _StoredFile(NamedTuple):
     path: str
 
     def load(self) -> Any:
@@ -235,19 +240,19 @@ class _Stored(NamedTuple):
 
 
 class _Packed:
-    """What is to be unpickled in the sender's folder, where its paths begin: not before a task does."""
+    """A pickled object that workers load in the folder of the sender, so that relative paths are valid."""
 
-    def __init__(self, given: Any) -> None:
+    def __init__(self, content: Any) -> None:
         from joblib.externals.loky.backend.reduction import dumps
 
-        self._content = bytes(dumps(given))
+        self._content = bytes(dumps(content))
 
     def load(self) -> Any:
         return pickle.loads(self._content)
 
 
 @lru_cache(maxsize=1)
-def _load_once(shared: _Stored | _Packed) -> Any:
+def _load_once(shared: _StoredFile | _Packed) -> Any:
     return shared.load()
 
 
@@ -257,41 +262,43 @@ def _on_cluster(calls: Iterator[Any], client: Any, shared: Any) -> Iterator[tupl
     executor = client.get_executor(pure=False)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # Dask's, of its size
-            # As a result of a task it is made again where the workers that hold it end.
-            sent = None if shared is None else client.submit(_same, _Packed(shared), pure=False)
-        yield from _results(executor, calls, _AHEAD * max(1, sum(client.nthreads().values())), sent)
+            warnings.simplefilter("ignore", UserWarning)  # Dask warns about the size of `shared`
+            # Dask recomputes the result of a task if the workers that store it end.
+            sent = None if shared is None else client.submit(_identity, _Packed(shared), pure=False)
+        ahead = _TASKS_PER_WORKER * max(1, sum(client.nthreads().values()))
+        yield from _results(executor, calls, ahead, sent)
     except KilledWorker as error:
         raise LostWorkerError(
-            f"the cluster gave up on a task: {error.allowed_failures + 1} workers ended while they did it"
+            f"the cluster gave up on a task: {error.allowed_failures + 1} workers ended during it"
         ) from error
     except CancelledError as error:
-        raise LostWorkerError(f"the scheduler at {client.scheduler.address} has gone") from error
+        message = f"lost the connection to the scheduler at {client.scheduler.address}"
+        raise LostWorkerError(message) from error
     finally:
         executor.shutdown(wait=False)
 
 
-def _same(shared: Any) -> Any:
+def _identity(shared: Any) -> Any:
     return shared
 
 
 def _results(executor: Executor, calls: Iterator[Any], ahead: int, shared: Any) -> Iterator[tuple[int, Any]]:
     waiting: set[Future[tuple[int, Any]]] = set()
     while True:
-        for place, task, here in islice(calls, ahead - len(waiting)):
-            with _out_of_reach():
-                waiting.add(executor.submit(_call, place, task, here, shared))
+        for number, task, sender in islice(calls, ahead - len(waiting)):
+            with _blocked_interrupts():
+                waiting.add(executor.submit(_call, number, task, sender, shared))
         if not waiting:
             return
-        # A time-out lets the main thread see Ctrl-C everywhere.
-        ready, waiting = wait(waiting, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
-        for future in ready:
+        # A time-out lets the main thread see Ctrl-C on every platform.
+        finished, waiting = wait(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+        for future in finished:
             yield future.result()
 
 
 @contextlib.contextmanager
-def _out_of_reach() -> Iterator[None]:
-    """Start processes that the terminal's Ctrl-C, which this one handles for them, does not reach."""
+def _blocked_interrupts() -> Iterator[None]:
+    """Block Ctrl-C for processes that start in the ``with`` block; the parent handles it for them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -303,8 +310,8 @@ def _out_of_reach() -> Iterator[None]:
 
 
 def _begin(parent: int) -> None:
-    """Be a worker process of this machine."""
-    os.dup2(2, 1)  # a stray print is none of the command's output
+    """Initialise a worker process on this machine; it exits when its parent has ended."""
+    os.dup2(2, 1)  # prints of a worker are not part of the command's output
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -320,14 +327,15 @@ def _do(task: Task, shared: Any) -> Any:
     return function(**arguments) if shared is None else function(shared, **arguments)
 
 
-def _call(place: int, task: Task | _Packed, here: _Here, shared: Any) -> tuple[int, Any]:
-    """Do a task in a worker; one at a time, as folders and random states belong to the process."""
-    if here.versions is not None:
-        _check_versions(versions(), here.versions, f"process {os.getpid()} on {platform.node()}")
-    with _turn, contextlib.chdir(here.folder):
+def _call(number: int, task: Task | _Packed, sender: _Sender, shared: Any) -> tuple[int, Any]:
+    """Run a task in a worker, one at a time, because tasks share its current folder and random state."""
+    if sender.versions is not None:
+        _check_versions(versions(), sender.versions, f"process {os.getpid()} on {platform.node()}")
+    with _turn, contextlib.chdir(sender.folder):
         try:
             task = task.load() if isinstance(task, _Packed) else task
-            return place, _do(task, _load_once(shared) if isinstance(shared, _Stored | _Packed) else shared)
+            loaded = _load_once(shared) if isinstance(shared, _StoredFile | _Packed) else shared
+            return number, _do(task, loaded)
         except Exception as error:
             try:
                 pickle.loads(pickle.dumps(error))
@@ -338,7 +346,7 @@ def _call(place: int, task: Task | _Packed, here: _Here, shared: Any) -> tuple[i
 
 @contextlib.contextmanager
 def _connected(cluster: str) -> Iterator[Any]:
-    """Give a client of a Dask cluster whose workers are like this process."""
+    """Yield a client of a Dask cluster, after checking that its workers have the versions of this process."""
     if find_spec("distributed") is None:
         raise MissingExtraError("--cluster", "cluster")
     from distributed import Client
@@ -346,7 +354,7 @@ def _connected(cluster: str) -> Iterator[Any]:
     file = Path(cluster)
     try:
         address = json.loads(file.read_bytes())["address"] if file.is_file() else cluster
-        asyncio.run(_reach(address))
+        asyncio.run(_check_reachable(address))
     except (OSError, ValueError, LookupError, TypeError):
         accepted = "its address, such as tcp://HOST:8786, or the file that `dask scheduler` wrote"
         raise InputError("no Dask scheduler there", value=cluster, accepted=accepted) from None
@@ -355,17 +363,17 @@ def _connected(cluster: str) -> Iterator[Any]:
             client.wait_for_workers(1, timeout=_JOIN_SECONDS)
         except TimeoutError:
             raise InputError("the cluster has no worker", value=cluster, accepted="one or more") from None
-        for name, found in client.run(versions, on_error="return").items():
-            if isinstance(found, OSError):
-                continue  # it has just ended; what comes in its place is looked at with its first task
-            if isinstance(found, Exception):
-                raise InputError(f"worker {name} cannot run lmtune: {found}", accepted="lmtune installed")
-            _check_versions(found, versions(), f"worker {name}")
+        for name, result in client.run(versions, on_error="return").items():
+            if isinstance(result, OSError):
+                continue  # this worker has just ended; its replacement is checked at its first task
+            if isinstance(result, Exception):
+                raise InputError(f"worker {name} cannot run lmtune: {result}", accepted="lmtune installed")
+            _check_versions(result, versions(), f"worker {name}")
         yield client
 
 
-async def _reach(address: str) -> None:
-    """Raise OSError where nothing answers, which a client that fails goes on to talk about."""
+async def _check_reachable(address: str) -> None:
+    """Raise OSError if nothing answers; a client that fails to connect would print further messages."""
     from distributed.comm.core import connect
     from distributed.security import Security
 
@@ -374,24 +382,25 @@ async def _reach(address: str) -> None:
     comm.abort()
 
 
-def _check_versions(found: dict[str, str], wanted: dict[str, str], worker: str) -> None:
-    """Raise InputError for the first library that differs from that of the process that sends tasks."""
+def _check_versions(actual: dict[str, str], wanted: dict[str, str], worker: str) -> None:
+    """Raise `InputError` for the first library with another version than in the process that sends tasks."""
     for library, expected in wanted.items():
-        if found.get(library) != expected:
-            raise InputError(f"{worker} has another {library}", value=found.get(library), accepted=expected)
+        if actual.get(library) != expected:
+            message = f"{worker} has another version of {library}"
+            raise InputError(message, value=actual.get(library), accepted=expected)
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Return what results may depend on: versions, and a digest of this package's sources."""
+    """Return the versions that results can depend on, and a digest of the sources of this package."""
     libraries = {name: version(name) for name in _LIBRARIES}
     return {"Python": platform.python_version(), **libraries, "lmtune's source": sources_digest()}
 
 
 @cache
 def sources_digest() -> str:
-    """Identify this package's sources."""
-    home, whole = Path(__file__).parent, hashlib.blake2b(digest_size=16)
+    """Return a digest of the sources of this package."""
+    home, state = Path(__file__).parent, hashlib.blake2b(digest_size=16)
     for file in sorted(home.rglob("*.py")):
-        whole.update(file.read_bytes())
-    return whole.hexdigest()
+        state.update(file.read_bytes())
+    return state.hexdigest()

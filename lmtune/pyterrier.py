@@ -1,6 +1,7 @@
-"""PyTerrier's transformers of lmtune, for ``pt.Experiment`` and pipelines; no Java is started.
+"""PyTerrier transformers, for ``pt.Experiment`` and pipelines; they do not start Java.
 
-They take and give PyTerrier's frames. `collection` gives an experiment's topics and judgments:
+Input and output are the data frames of PyTerrier. `collection` returns the topics and judgments of an
+experiment:
 
     import lmtune
     import pyterrier as pt
@@ -43,24 +44,25 @@ if TYPE_CHECKING:
 
 
 class Retriever(pt.Transformer):
-    """Retrieve by a model: topics ``qid query`` in, results ``qid query docno score rank`` out.
+    """Retrieve documents: maps topics (``qid query``) to results (``qid query docno score rank``).
 
     Parameters
     ----------
     index : Index
-        From `lmtune.index_for` or `lmtune.LuceneIndex.open`.
+        An index of `lmtune.index_for` or `lmtune.LuceneIndex.open`.
     model : str, Model or Formula
-        What scores, as for `lmtune.CandidatePool.build`.
+        The retrieval model, as for `lmtune.CandidatePool.build`.
     hits : int
-        Documents a topic at most.
+        Maximum number of documents per topic.
     **parameters : float
-        The model's, such as ``k1=0.9, b=0.4`` or a tuner's ``**best_params_``; ``lambda_`` is
-        ``lambda``. Defaults for those not named.
+        Parameters of the model, such as ``k1=0.9, b=0.4`` or ``**tuner.best_params_``; write ``lambda_`` for
+        ``lambda``. Other parameters have their defaults.
 
     Raises
     ------
     InputError
-        For what is no index, an unknown model, no parameter of it, or a value outside its domain.
+        If `index` is not an index, or for an unknown model, an unknown parameter, or a value outside its
+        domain.
     """
 
     def __init__(
@@ -68,32 +70,34 @@ class Retriever(pt.Transformer):
     ) -> None:
         self.index, self.model, self.hits = index, find_model(model), hits
         if not hasattr(index, "docnos"):
-            raise InputError("no index", value=index, accepted="lmtune.index_for(documents), then the model")
-        given = {name.removesuffix("_"): value for name, value in parameters.items()}
-        self.model.check(given)
-        self.setting = {**self.model.default, **given}
+            raise InputError(
+                "not an index", value=index, accepted="lmtune.index_for(documents), then the model"
+            )
+        changed = {name.removesuffix("_"): value for name, value in parameters.items()}
+        self.model.check(changed)
+        self.setting = {**self.model.default, **changed}
 
     def __repr__(self) -> str:
-        """Return the call that makes it, the index by its name."""
+        """Return the call of the constructor, with the name of the index."""
         names = {name: f"{name}_" if iskeyword(name) else name for name in self.setting}
         values = [f"{names[name]}={value!r}" for name, value in self.setting.items()]
         return f"Retriever({self.index.name}, {self.model.name!r}, hits={self.hits}, {', '.join(values)})"
 
     def get_parameter(self, name: str) -> Any:
-        """Return the value of one of the model's parameters, or `hits`; see ``pt.GridSearch``."""
-        own = name.removesuffix("_")
-        return self.setting[own] if own in self.setting else super().get_parameter(name)
+        """Return the value of a parameter of the model, or `hits`; see ``pt.GridSearch``."""
+        parameter = name.removesuffix("_")
+        return self.setting[parameter] if parameter in self.setting else super().get_parameter(name)
 
     def set_parameter(self, name: str, value: Any) -> None:
-        """Set one of the model's parameters, or `hits`; `transform` checks them."""
-        own = name.removesuffix("_")
-        if own in self.setting:
-            self.setting[own] = value
+        """Set a parameter of the model, or `hits`; `transform` checks the values."""
+        parameter = name.removesuffix("_")
+        if parameter in self.setting:
+            self.setting[parameter] = value
         else:
             super().set_parameter(name, value)
 
     def transform(self, topics: pd.DataFrame) -> pd.DataFrame:
-        """Rank documents for each topic; those that match no query term are not retrieved."""
+        """Rank documents for each topic; documents without a query term are not retrieved."""
         pt.validate.query_frame(topics, extra_columns=["query"])
         rankings: Iterable[Ranking] = ()
         if len(topics):
@@ -106,20 +110,20 @@ class Retriever(pt.Transformer):
 
 
 class Rerank(pt.Transformer):
-    """Rerank results by a learnt model: ``qid query docno score`` in, with new scores out.
+    """Rerank results with a learnt model: replaces the scores of results (``qid query docno score``).
 
     Parameters
     ----------
     model : Reranker or path-like
-        From `lmtune.rerank.learn` on features of a run (`lmtune.rerank.run_data`), or the folder
-        that ``lmtune rerank train`` wrote.
+        A model of `lmtune.rerank.learn`, trained on features of a run (`lmtune.rerank.run_data`), or the
+        folder that ``lmtune rerank train`` wrote.
     index : Index
-        What the features are made from.
+        The index from which the features are computed.
 
     Raises
     ------
     InputError
-        For a model that was trained on other features.
+        If the model was trained on other features.
     """
 
     def __init__(self, model: Any, index: Index) -> None:
@@ -132,7 +136,7 @@ class Rerank(pt.Transformer):
         self.model.check_features([feature.name for feature in features_of(self.fields)])
 
     def transform(self, results: pd.DataFrame) -> pd.DataFrame:
-        """Score the results anew; within a topic those that a model cannot tell apart keep their order."""
+        """Rescore the results; documents of a topic with equal new scores keep their order."""
         from lmtune.rerank.sources import reranked, run_data
 
         pt.validate.result_frame(results, extra_columns=["query", "score"])
@@ -146,12 +150,12 @@ class Rerank(pt.Transformer):
 
 
 def collection(data: Dataset) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Give a collection's topics and judgments as ``pt.Experiment`` takes them.
+    """Return the topics and judgments of a collection in the format of ``pt.Experiment``.
 
     Parameters
     ----------
     data : Dataset
-        From `lmtune.load`.
+        A dataset of `lmtune.load`.
 
     Returns
     -------
@@ -161,18 +165,22 @@ def collection(data: Dataset) -> tuple[pd.DataFrame, pd.DataFrame]:
     Raises
     ------
     InputError
-        Where there is no judgment.
+        If there are no judgments.
     """
     rows = [
-        (topic, docno, gain) for topic, own in data.qrels.items() for docno, gain in own.items() if gain >= 0
+        (topic, docno, gain)
+        for topic, gains in data.qrels.items()
+        for docno, gain in gains.items()
+        if gain >= 0
     ]
     if not rows:
         raise InputError("no judgments", value=data.name, accepted="a collection with judgments")
     return data.to_frame()[["qid", "query"]], pd.DataFrame(rows, columns=["qid", "docno", "label"])
 
 
-def _joined(run: pd.DataFrame, given: pd.DataFrame) -> pd.DataFrame:
-    """Put back what is known of the topics: the query, and what a rewriter keeps beside it."""
-    known = [column for column in given if column not in ("docno", "docid", "score", "rank", "text")]
-    own = given[known].drop_duplicates("qid")
-    return run.merge(own.assign(qid=own["qid"].astype(str).astype(run["qid"].dtype)), on="qid", how="left")
+def _joined(run: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the topic columns of the input frame: the query, and columns of query rewriters."""
+    columns = [column for column in frame if column not in ("docno", "docid", "score", "rank", "text")]
+    topics = frame[columns].drop_duplicates("qid")
+    qid = topics["qid"].astype(str).astype(run["qid"].dtype)
+    return run.merge(topics.assign(qid=qid), on="qid", how="left")

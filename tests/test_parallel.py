@@ -225,13 +225,15 @@ def other_numba() -> Iterator[None]:
 
 
 def test_workers_of_other_versions_are_refused_by_name(cluster: str) -> None:
-    refused = pytest.raises(InputError, match=r"worker tcp://\S+ has another numba: '.*'; accepted: 0\.1")
+    refused = pytest.raises(
+        InputError, match=r"worker \S+ has another version of numba: '.*'; accepted: 0\.1"
+    )
     with other_numba(), refused, Workers(cluster=cluster).engaged():
         pass
 
 
 def test_a_worker_that_joins_later_is_looked_at_as_well(cluster: str) -> None:
-    refused = pytest.raises(InputError, match=r"process \d+ on .* has another numba")
+    refused = pytest.raises(InputError, match=r"process \d+ on .* has another version of numba")
     with Workers(cluster=cluster).engaged(), other_numba(), refused:
         list(run_all([(tasks.square, {"x": 1})]))
 
@@ -251,7 +253,10 @@ def test_clusters_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_scheduler_that_goes_away_is_told() -> None:
     made = start_cluster(1)
     threading.Timer(1, made.close).start()
-    with Workers(cluster=made.scheduler_address).engaged(), pytest.raises(LostWorkerError, match="has gone"):
+    with (
+        Workers(cluster=made.scheduler_address).engaged(),
+        pytest.raises(LostWorkerError, match="lost the connection"),
+    ):
         list(run_all([(tasks.await_file, {"path": "/nowhere"})]))
 
 

@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_refused(made: tuple[TinyIndex, lmtune.Dataset], mo
     with pytest.raises(InputError, match="no judgments"):
         collection(lmtune.Dataset("made", None, data.topics, {}))
     for arguments, given, said in (
-        (("bm25",), {"k1": 0.9}, "no index: 'bm25'"),
+        (("bm25",), {"k1": 0.9}, "not an index: 'bm25'"),
         ((index, "bm25"), {"mu": 9.0}, "no such parameter: 'mu'"),
         ((index, "bm52"), {}, "unknown model"),
     ):
