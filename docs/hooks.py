@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
 from lmtune.cli.main import app
@@ -96,7 +96,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path, text in config.extra.pop("generated").items():
         files.append(File.generated(config, path, content=text))
     for path in sorted((ROOT / "examples").iterdir()):
-        files.append(File.generated(config, f"examples/{path.name}", abs_src_path=str(path)))
+        # the configuration excludes *.py
+        file = File.generated(
+            config, f"examples/{path.name}", abs_src_path=str(path), inclusion=InclusionLevel.INCLUDED
+        )
+        files.append(file)
     return files
 
 
