@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from lmtune.candidates.pool import CandidatePool
 from lmtune.fusion.certificate import certify
 from lmtune.fusion.methods import normalised
-from lmtune.fusion.runs import RunSet, pruned_for
-from lmtune.fusion.search import ExactLineSearch, Fitting, Line, best_steps, between, fit_linear
+from lmtune.fusion.runs import RunSet, prune_for_measure
+from lmtune.fusion.search import ExactLineSearch, Fitting, Line, best_steps, fit_linear, weights_at
 from lmtune.io.qrels import read_qrels
 from lmtune.io.runs import read_run
 from lmtune.measures.evaluate import measure_settings
@@ -78,7 +78,7 @@ def breakpoints(pool: CandidatePool, measure: Measure, number: int) -> tuple[int
     begin, end = np.eye(2)
     [steps] = Line(pool, measure, pool.positions()).steps(begin, end)
     some = np.random.default_rng(0).permutation(steps.at.size)[:number]
-    weights = np.array([between(begin, end, t) for t in (steps.at + 0.5 * steps.width)[some].tolist()])
+    weights = np.array([weights_at(begin, end, t) for t in (steps.at + 0.5 * steps.width)[some].tolist()])
     direct = measure_settings(pool, weights, [measure])[:, :, 0].mean(axis=0)
     return some.size, float(np.abs(direct - steps.value[some]).max())
 
@@ -173,7 +173,7 @@ def exact(pool: CandidatePool, measure: Measure, number: int) -> None:
     count, worst = breakpoints(pool, measure, 20_000)
     print(f"{measure}, {names}: {count} steps measured, largest difference {worst:.2g}", flush=True)
     found = ExactLineSearch(str(measure)).fit(pool)
-    small, depth = pruned_for(pool, measure, 1000)
+    small, depth = prune_for_measure(pool, measure, 1000)
     best = 0.0
     for some in np.array_split(np.random.default_rng(1).random(number), max(1, number // 10_000)):
         values = measure_settings(small, np.stack((some, 1 - some), 1), [measure], depth=depth)

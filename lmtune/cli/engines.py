@@ -33,7 +33,7 @@ from lmtune.engines.deployment import deploy as deploy_to
 from lmtune.engines.hybrid import HYBRIDS, FusedRuns, deploy_fusion, fusion_cost
 from lmtune.engines.running import IN_PYTHON, run_engine, run_qdrant
 from lmtune.errors import InputError, check_choice
-from lmtune.fusion.methods import kept_fusion
+from lmtune.fusion.methods import read_fusion
 from lmtune.index.analysis import Analyzer
 from lmtune.io.files import atomic_write
 from lmtune.io.folders import FolderKind, check_directory, check_file
@@ -343,7 +343,7 @@ def deploy(results: _Results, target: _Target, chosen: Annotated[dict[str, Any],
     if target.output is not None:
         check_directory(target.output, _KIND, reads=[results])
     if results.is_file():
-        choice, options = kept_fusion(results, **chosen)
+        choice, options = read_fusion(results, **chosen)
         try:
             files = deploy_fusion(target.to, choice, options, names)
         except InputError:

@@ -16,12 +16,12 @@ from lmtune.fusion.methods import (
     LOGISTIC,
     Chosen,
     FusionOptions,
-    for_runs,
+    count_ties,
     fused_pool,
-    kept_fusion,
+    match_runs,
     note_ties,
     rankings,
-    ties_of,
+    read_fusion,
 )
 from lmtune.fusion.runs import RunSet
 from lmtune.io.files import atomic_write
@@ -176,11 +176,11 @@ def _by_run(weights: dict[str, float], files: dict[str, Path]) -> dict[str, floa
 
 def _apply(source: Path, files: dict[str, Path], output: _FusionOutput) -> None:
     """Fuse runs with a stored method and weights."""
-    kept, options = kept_fusion(source)
+    kept, options = read_fusion(source)
     loaded = _read(files)
-    chosen = for_runs(kept, loaded)
+    chosen = match_runs(kept, loaded)
     assert output.output is not None
-    note_ties(ties_of(fused_pool(loaded, chosen, options)))
+    note_ties(count_ties(fused_pool(loaded, chosen, options)))
     _write(output.output, loaded, chosen, options, output.run_tag)
 
 

@@ -11,7 +11,7 @@ from lmtune.candidates.ranking import rank
 from lmtune.engines.checking import Reference, Run
 from lmtune.engines.deployment import PYTHON, README, USUAL_NAMES, Names, fill_template
 from lmtune.errors import InputError, PathLike, check_choice
-from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions, for_runs, fused_pool, kept_fusion
+from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions, fused_pool, match_runs, read_fusion
 from lmtune.fusion.runs import ZERO, RunSet
 from lmtune.io.digests import read_json
 from lmtune.io.runs import read_run
@@ -68,7 +68,7 @@ def deploy_fusion(
     engine : str
         One of `HYBRIDS`.
     chosen, options
-        The selected fusion, as `lmtune.fusion.methods.kept_fusion` returns it.
+        The selected fusion, as `lmtune.fusion.methods.read_fusion` returns it.
     names : Names, optional
         Names of the index, and of the field in the placeholder queries.
 
@@ -244,11 +244,11 @@ class FusedRuns(NamedTuple):
         cls, path: Path, files: Sequence[Path], *, measure: str | None = None, method: str | None = None
     ) -> FusedRuns:
         """Read the output of ``lmtune fuse --format json``, and its input files: judgments, then runs."""
-        chosen, options = kept_fusion(path, measure=measure, method=method)
+        chosen, options = read_fusion(path, measure=measure, method=method)
         qrels, *run_files = files
         runs: dict[str, Run] = {name: read_run(file) for name, file in named_files(run_files).items()}
         measures = dict.fromkeys(row["measure"] for row in read_json(path, {"rows": list})["rows"])
-        return cls(for_runs(chosen, RunSet.of(runs)), options, [*measures], qrels, runs)
+        return cls(match_runs(chosen, RunSet.of(runs)), options, [*measures], qrels, runs)
 
     def reference(self, hits: int) -> Reference:
         """Fuse the runs to at most `hits` documents a topic."""
@@ -267,7 +267,7 @@ def fusion_cost(path: PathLike, engine: str, chosen: Chosen, options: FusionOpti
     engine : str
         One of `HYBRIDS`.
     chosen, options
-        The selected fusion, as `lmtune.fusion.methods.kept_fusion` returns it.
+        The selected fusion, as `lmtune.fusion.methods.read_fusion` returns it.
 
     Returns
     -------

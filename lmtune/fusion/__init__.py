@@ -1,4 +1,4 @@
-"""Runs added up: weights by exact line search and by gradients, judged on held-out topics, with a proof."""
+"""Fusion of runs: weights by exact line search or gradients, held-out evaluation, bounds over all weights."""
 
 import lazy_loader
 

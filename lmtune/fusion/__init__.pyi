@@ -1,4 +1,4 @@
-"""What users import from lmtune.fusion, and where it is."""
+"""Public names of lmtune.fusion and their modules."""
 
 from .fusing import FusedRow as FusedRow
 from .fusing import FusionResult as FusionResult

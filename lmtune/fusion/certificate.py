@@ -1,4 +1,4 @@
-"""How much better than the best known any weights could be: branch and bound over the simplex."""
+"""Upper bound of a measure over all run weights, by branch and bound over the simplex."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmtune.arrays import Booleans, Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.fusion.kernels import Levels, bound_topic, weighted_sums
-from lmtune.fusion.runs import pruned_for
+from lmtune.fusion.runs import prune_for_measure
 from lmtune.fusion.search import EQUAL, Line, TopicLine
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.kinds import Code
@@ -26,25 +26,25 @@ from lmtune.threads import map_range
 _BATCH = 32
 
 BOXES = 10_000
-"""How many boxes of weights are bounded at most where nothing else is asked for."""
+"""Default limit on the number of boxes of weights that are bounded."""
 
 MOST_RUNS = 12
-"""Whose simplex has 4095 faces."""
+"""Limit on the number of runs; the simplex of 12 runs has 4095 faces."""
 
 
 class Certificate(NamedTuple):
-    """What no weights exceed.
+    """An upper bound of a measure's mean over all weights.
 
     Attributes
     ----------
     bound : float
-        No weights from 0 on have a higher mean, in exact arithmetic.
+        No weights >= 0 have a higher mean, in exact arithmetic.
     value : float
-        The best mean known.
+        The best mean found.
     weights : dict of str to float
-        With these.
+        The weights with this mean.
     boxes : int
-        Boxes of weights, which are simplices, bounded.
+        Number of boxes of weights (simplices) that were bounded.
     """
 
     bound: float
@@ -54,7 +54,10 @@ class Certificate(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The inside of a simplex of weights, vertices as rows; topics' bounds, and which are settled."""
+    """The inside of a simplex of weights.
+
+    Vertices are rows. A topic is settled if all its pairs of documents are decided; its bound is then exact.
+    """
 
     vertices: Doubles
     bounds: Doubles
@@ -72,52 +75,58 @@ def certify(
     depth: int = DEPTH,
     progress: Count = no_count,
 ) -> Certificate:
-    """Bound a measure's mean over all weights from 0 on.
+    """Bound a measure's mean over all weights >= 0.
 
-    The insides of the simplex and of all its faces are halved at their longest edges, those of the
-    highest bound first; each part's centre is measured, so that better weights are found on the way.
-    Where the best is a single point at which several pairs tie, the gap does not close.
+    The search starts from the insides of the simplex and of all its faces. It splits the parts with the
+    highest bounds first, each at the middle of its longest edge. The centre of every part is evaluated, which
+    may improve the best weights. The gap does not close if the optimum is a single point at which several
+    pairs of documents tie.
 
     Parameters
     ----------
     pool : CandidatePool
-        Of runs.
+        A pool of runs.
     measure : Measure
         AP, nDCG, P@k, RR, R@k, Bpref or Success@k.
     known : mapping of str to float
-        Good weights.
+        Initial weights, by run.
     topics : sequence of str, optional
         All by default.
     tolerance : float
-        Stop when the bound is at most this above the best mean known.
+        Stop when the bound exceeds the best mean by at most this.
     boxes : int
-        Stop when about so many are bounded; the bound holds all the same, and is the same everywhere.
+        Stop after about this many boxes. The bound is valid even then, and the same on every machine.
     depth : int
         Run depth.
     progress : callable, optional
-        Called with how many boxes are bounded, and how many may be.
+        Called with the number of bounded boxes and their limit.
+
+    Raises
+    ------
+    InputError
+        For more than `MOST_RUNS` runs, or a measure without an exact line search.
     """
     runs = len(pool.formula.parameters)
     if runs > MOST_RUNS:
-        raise InputError("too many runs for a proof", value=runs, accepted=f"up to {MOST_RUNS}")
-    pool, depth = pruned_for(pool, measure, depth)
-    places = pool.positions(topics)
-    line = Line(pool, measure, places, depth)
-    levels = [_levels(part) for part in line.parts]
+        raise InputError("too many runs for a certificate", value=runs, accepted=f"up to {MOST_RUNS}")
+    pool, depth = prune_for_measure(pool, measure, depth)
+    positions = pool.positions(topics)
+    line = Line(pool, measure, positions, depth)
+    levels = [_levels(topic) for topic in line.topic_lines]
 
-    def means(weights: Doubles) -> Doubles:
-        values = measure_settings(pool, weights, [measure], topics=places, depth=depth)
-        found: Doubles = values[:, :, 0].mean(axis=0)
-        return found
+    def evaluate_means(weights: Doubles) -> Doubles:
+        values = measure_settings(pool, weights, [measure], topics=positions, depth=depth)
+        means: Doubles = values[:, :, 0].mean(axis=0)
+        return means
 
     best = as_settings(pool.formula.parameters, known)[0]
-    [value] = means(best[None])
-    new, heap = _faces(runs, len(line.parts)), list[tuple[float, int, _Part]]()
+    [value] = evaluate_means(best[None])
+    new, heap = _faces(runs, len(line.topic_lines)), list[tuple[float, int, _Part]]()
     closed, parts = 0.0, 0
     while True:
-        new = map_range(partial(_bounded, new, line, levels), len(new))
+        new = map_range(partial(_bound_part, new, line, levels), len(new))
         centres = np.array([part.vertices.mean(axis=0) for part in new])
-        measured = means(centres)
+        measured = evaluate_means(centres)
         if measured.max() > value + EQUAL:
             best, value = centres[int(measured.argmax())], measured.max()
         for part in new:
@@ -138,17 +147,17 @@ def certify(
 
 
 def _faces(runs: int, topics: int) -> list[_Part]:
-    """Return the simplex of all weights and its faces, nothing known of them yet."""
+    """Return the simplex of all weights and its faces, with infinite bounds."""
     faces = (list(face) for size in range(runs) for face in itertools.combinations(range(runs), size + 1))
     return [_Part(np.eye(runs)[face], np.full(topics, np.inf), np.zeros(topics, np.bool_)) for face in faces]
 
 
-def _bounded(parts: Sequence[_Part], line: Line, levels: Sequence[Levels], place: int) -> _Part:
-    """Return a part with bounds of the topics that were not settled before."""
-    part = parts[place]
+def _bound_part(parts: Sequence[_Part], line: Line, levels: Sequence[Levels], index: int) -> _Part:
+    """Return the part at an index, with bounds of the topics that were not yet settled."""
+    part = parts[index]
     bounds, settled = part.bounds.copy(), part.settled.copy()
     for t in np.flatnonzero(~settled).tolist():
-        topic = line.parts[t]
+        topic = line.topic_lines[t]
         scores = np.empty((len(part.vertices), topic.tf.shape[1]))
         weighted_sums(part.vertices * topic.units, topic.tf, scores)
         bound, undecided = bound_topic(scores, levels[t], topic.goal)
@@ -157,31 +166,32 @@ def _bounded(parts: Sequence[_Part], line: Line, levels: Sequence[Levels], place
 
 
 def _split(part: _Part) -> list[_Part]:
-    """Split the inside of a simplex at the middle of its longest edge: two insides, and that of the cut.
+    """Split the inside of a simplex at the middle of its longest edge: two halves, and the inside of the cut.
 
-    Midpoints of midpoints are exact.
+    Midpoints of midpoints are exact in floating point.
     """
     pairs = itertools.combinations(range(len(part.vertices)), 2)
     one, other = max(
         pairs, key=lambda ij: float(np.abs(part.vertices[ij[0]] - part.vertices[ij[1]]).sum()), default=(0, 0)
     )
     middle = 0.5 * (part.vertices[one] + part.vertices[other])
-    found = []
+    halves = []
     for end in (one, other):
         vertices = part.vertices.copy()
         vertices[end] = middle
-        found.append(part._replace(vertices=vertices))
-    return [*found, part._replace(vertices=np.delete(found[0].vertices, other, axis=0))]
+        halves.append(part._replace(vertices=vertices))
+    return [*halves, part._replace(vertices=np.delete(halves[0].vertices, other, axis=0))]
 
 
-def _levels(part: TopicLine) -> Levels:
-    """Order a topic's documents by what they are worth to a measure."""
-    place, gain, kind = part.standing.place, part.standing.gain, part.goal.kind
-    position = np.flatnonzero(place >= 0)
+def _levels(topic: TopicLine) -> Levels:
+    """Return the gain levels of a topic's documents."""
+    gain, kind = topic.standing.gain, topic.goal.kind
+    is_relevant = topic.standing.relevant_index >= 0
+    position = np.flatnonzero(is_relevant)
     if kind != Code.DCG:
-        judged = part.standing.counts & (kind == Code.BPREF)
-        return Levels(np.where(place >= 0, 2, judged.astype(np.int64)), position, np.empty(0))
+        judged = topic.standing.is_special & (kind == Code.BPREF)
+        return Levels(np.where(is_relevant, 2, judged.astype(np.int64)), position, np.empty(0))
     worth = np.unique(np.append(gain, 0.0))
-    level = np.zeros(place.size, np.int64)
+    level = np.zeros(is_relevant.size, np.int64)
     level[position] = np.searchsorted(worth, gain)
     return Levels(level, position, np.diff(worth, prepend=0.0))

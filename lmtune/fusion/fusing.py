@@ -1,4 +1,4 @@
-"""Fuse runs by several methods; weights are chosen on some topics and judged on others."""
+"""Fuse runs by several methods, with weights tuned and evaluated by cross-validation."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from lmtune.errors import InputError
 from lmtune.fusion.certificate import MOST_RUNS, certify
 from lmtune.fusion.methods import (
     CHOOSE,
-    FEW,
+    FEW_RUNS,
     LOGISTIC,
     METHODS,
     SCALES,
     SINGLE,
     Chosen,
     FusionOptions,
+    count_ties,
     fit_logistic,
     fused_pool,
     note_ties,
-    ties_of,
 )
 from lmtune.fusion.runs import POOL_DEPTH, RunSet
 from lmtune.fusion.search import (
@@ -39,7 +39,7 @@ from lmtune.fusion.search import (
     Line,
     best_steps,
     coordinate_line,
-    joined,
+    join_steps,
 )
 from lmtune.io.frames import as_qrels
 from lmtune.io.rows import Qrels, QrelsLike, RunsLike
@@ -56,12 +56,13 @@ from lmtune.tuning.certificate.optimum import check_uncertified
 Intervals = dict[str, tuple[float, float]]
 
 BEST_SINGLE = "best single run"
-# What a mean may lose and weights still count as equally good.
+# Weights are equally good if their mean is within this of the best mean.
 _FLAT = 0.001
+# Resamples of topics per pass along a line.
 _TOGETHER = 20
 
 
-# Pools are large, and quickly made again.
+# Number of cached pools: they are large and quick to rebuild.
 _POOLS = 2
 # Resamples of topics for differences of means.
 _RESAMPLES = 10_000
@@ -69,35 +70,36 @@ _RESAMPLES = 10_000
 
 @dataclass(frozen=True)
 class FusedRow:
-    """One method and measure.
+    """Results of one method and measure.
 
     Attributes
     ----------
     measure : Measure
-        What is maximised and reported.
+        The measure that is maximised and reported.
     chosen : Chosen
-        What is chosen on all topics.
+        The fusion tuned on all topics.
     in_sample : float
-        The mean over all topics of what is chosen on them.
+        Its mean over all topics.
     values : numpy.ndarray of float64, shape (topics,)
-        Each topic's value; of a tuned method with what the other folds chose.
+        Value of each topic; for a tuned method with cross-validation, that of the fusion tuned on the other
+        folds.
     bound : float or None
-        No weights from 0 on have a higher mean over all topics; None where nothing is proven.
+        No weights >= 0 have a higher mean over all topics; None without a certificate.
     evaluations : int
-        Of the choice on all topics.
+        Number of evaluations of tuning on all topics.
     flat : dict of str to (float, float)
-        By run, the shares of the weight, the others in their proportions, with which the mean is
-        within 0.001 of the best.
+        By run, the range of its share of the weight in which the mean is within 0.001 of the best. The
+        weights of the other runs keep their proportions.
     interval : dict of str to (float, float)
-        By run, the middle 95% of the best shares over resampled topics, others likewise; of many runs and
-        other methods what the folds' shares say of 95%, see `jackknife`.
+        By run, a 95% confidence interval of the best share, with the other weights in their proportions, by
+        bootstrap over topics. For many runs, and for other methods, the jackknife over folds (`jackknife`).
     p_values : dict of str to float
-        Paired t-tests against the best single run, reciprocal rank fusion and equal weights, by Holm's
-        correction; none where there is no test.
+        Paired t-tests of the differences from the baselines (`baselines`), with Holm's correction. A baseline
+        without a test is missing.
     gains : dict of str to (float, float)
-        The middle 95% of the differences from the same, over resampled topics.
+        By baseline, a 95% confidence interval of the difference, by bootstrap over topics.
     folds : tuple of Chosen
-        What each fold's training topics chose.
+        The fusion tuned on the training topics of each fold.
     """
 
     measure: Measure
@@ -114,36 +116,36 @@ class FusedRow:
 
     @property
     def is_single(self) -> bool:
-        """Whether it is a run by itself."""
+        """Whether the row is a single run."""
         return self.chosen.method == SINGLE
 
     @property
     def name(self) -> str:
-        """The method's, or a single run's own."""
+        """The name of the method, or of the single run."""
         return next(iter(self.chosen.weights)) if self.is_single else self.chosen.method
 
     @property
     def mean(self) -> float:
-        """What is reported: on topics that were held out, where there are any."""
+        """The reported mean; on held-out topics if there are any."""
         return float(self.values.mean())
 
 
 @dataclass(frozen=True, repr=False)
 class FusionResult(Shown, by="fusion_tables.fusion"):
-    """All rows, and how they came about.
+    """Results of fusing runs: a row for each measure and method.
 
     Attributes
     ----------
     runs, topics : tuple of str
-        The runs' names, and the topics that count.
+        Names of the runs, and the topics that are reported.
     options : FusionOptions
-        As given.
+        The options, with the methods that were used.
     how : str
-        The folds.
+        Description of the folds.
     rows : tuple of FusedRow
-        Measure by measure: single runs, then the methods.
+        By measure: single runs, then the methods.
     depths : dict of str to int
-        By run, the most documents that it has for a topic.
+        By run, the largest number of documents for a topic.
     """
 
     runs: tuple[str, ...]
@@ -155,10 +157,10 @@ class FusionResult(Shown, by="fusion_tables.fusion"):
 
     @property
     def selected(self) -> FusedRow:
-        """The row that is written as a run, and deployed.
+        """The row that is written as a run and deployed.
 
-        It is the recommended one; where a single method was asked for, or all is in sample, the first
-        method's.
+        It is the recommended row. If a single method was requested, or all means are in-sample, it is the row
+        of the first method.
         """
         if self.recommended is not None and len(self.options.method) > 1:
             return self.recommended
@@ -166,32 +168,32 @@ class FusionResult(Shown, by="fusion_tables.fusion"):
 
     @property
     def output(self) -> Chosen:
-        """What was selected, with a weight for each run."""
+        """The fusion of the selected row, with a weight for each run."""
         chosen = self.selected.chosen
         weights = {name: chosen.weights.get(name, 0.0) for name in self.runs}
         return replace(chosen, weights=weights, depths=self.depths)
 
     @property
     def recommended(self) -> FusedRow | None:
-        """The row to use for the first measure; None where all was chosen in sample."""
+        """The recommended row for the first measure; None if all means are in-sample."""
         return self.recommended_for(self.rows[0].measure)
 
     def recommended_for(self, measure: Measure) -> FusedRow | None:
-        """Return the row to use for a measure; None where all was chosen in sample.
+        """Return the recommended row for a measure; None if all means are in-sample.
 
-        It has the best held-out mean; of those equal to four digits, it took the fewest evaluations,
-        and of these it is the first: a run by itself, then the methods.
+        The row has the best held-out mean. Means that are equal to four digits are ordered by the number of
+        evaluations, then by the order of the rows: single runs, then the methods.
         """
         rows = () if self.options.in_sample else [row for row in self.rows if row.measure == measure]
         return max(rows, key=lambda row: (round(row.mean, 4), -row.evaluations), default=None)
 
     def baselines(self, measure: Measure) -> dict[str, FusedRow]:
-        """Return what methods are held against, by name; see `baselines`."""
+        """Return the baselines of a measure by name; see `baselines`."""
         return baselines([row for row in self.rows if row.measure == measure])
 
 
 def baselines(rows: Sequence[FusedRow]) -> dict[str, FusedRow]:
-    """Return one measure's best single run, reciprocal rank fusion, and equal weights where asked for."""
+    """Return a measure's best single run, reciprocal rank fusion, and equal weights if requested, by name."""
     single = max((row for row in rows if row.is_single), key=lambda row: row.mean)
     fixed = {row.name: row for row in rows if row.chosen.method in ("rrf", "equal")}
     return {BEST_SINGLE: single} | {name: fixed[name] for name in ("rrf", "equal") if name in fixed}
@@ -205,26 +207,31 @@ def fuse_runs(
     weights: Mapping[str, float] | None = None,
     progress: Progress = silent,
 ) -> FusionResult:
-    """Fuse runs by all methods asked for.
+    """Fuse runs by several methods, and evaluate each by cross-validation.
 
     Parameters
     ----------
     runs : RunSet, or a sequence or mapping of runs
-        Two or more, as `compare_runs` takes them.
+        Two runs or more, in the forms that `compare_runs` accepts.
     qrels : mapping of str to mapping of str to int, or others
-        Judgments, as `lmtune.io.frames` has it. Topics without a relevant document, or in no run,
-        are left out.
+        Judgments, in a form that `lmtune.io.frames` accepts. Topics without a relevant document, or in no
+        run, are left out.
     options : FusionOptions, optional
-        Methods, measures, folds.
+        Methods, measures and folds.
     weights : mapping of str to float, optional
-        By run, all of them: nothing is chosen, and these are measured as the method linear.
+        A weight for each run. These weights are evaluated as the method ``linear``; nothing is tuned.
     progress : Progress
-        Called while each choice is made.
+        Called during tuning.
+
+    Returns
+    -------
+    FusionResult
+        A row for each measure and method, and for each single run.
 
     Raises
     ------
     InputError
-        For fewer than two runs, no usable topic, a measure that cannot be searched exactly.
+        For fewer than two runs, no usable topic, or a measure without an exact line search.
     """
     options = FusionOptions() if options is None else options
     runs = runs if isinstance(runs, RunSet) else RunSet.of(labelled_runs(runs))
@@ -236,65 +243,69 @@ def fuse_runs(
         raise InputError("nothing to fuse", value=list(runs.names), accepted="two runs or more")
     if options.topic_weights is not None:
         check_uncertified(options.certify)
-    few = len(runs.names) <= FEW
-    usual_methods = tuple(n for n, own in METHODS.items() if own.is_usual and (few or not own.of_few))
-    options = replace(options, method=options.method or usual_methods)
+    few = len(runs.names) <= FEW_RUNS
+    default_methods = tuple(
+        name for name, method in METHODS.items() if method.is_default and (few or not method.is_for_few_runs)
+    )
+    options = replace(options, method=options.method or default_methods)
     if options.certify is not None and "linear" in options.method and len(runs.names) > MOST_RUNS:
-        raise InputError("too many runs for a proof", value=len(runs.names), accepted=f"up to {MOST_RUNS}")
+        accepted = f"up to {MOST_RUNS}"
+        raise InputError("too many runs for a certificate", value=len(runs.names), accepted=accepted)
     if options.leave_out:
-        qrels = _left_out(runs, qrels, options)
+        qrels = _without_unique_judgments(runs, qrels, options)
     topics = tuple(judged_topics(runs, qrels))
     if options.topic_weights is not None:
         weights_of(topics, options.topic_weights)
     measures = parse_measures(options.measure)
     methods = tuple(dict.fromkeys(("rrf", *options.method)))
     folds: list[Fold] = []
-    how = "in sample: weights are chosen on the topics that they are judged on"
+    how = "in sample: weights are tuned and evaluated on the same topics"
     if weights is not None:
         how = "weights as given"
     elif not options.in_sample:
         split = {"train": options.train_topics, "test": options.test_topics}
-        given = None if any(split.values()) else options.folds
-        folds, how = make_folds(topics, topics, folds=given, seed=options.seed, **split)
+        number = None if any(split.values()) else options.folds
+        folds, how = make_folds(topics, topics, folds=number, seed=options.seed, **split)
     if options.topic_weights is not None:
-        how += "; topics are weighted in fits, means count each alike"
+        how += "; topic weights are used in tuning, reported means are unweighted"
     work = _Fusion(runs, qrels, topics, options, weights)
     tuned = set(filter(work.is_tuned, methods))
     each = len(runs.names) + len(methods) + len(tuned) * len(folds)
     total, done = len(measures) * each, itertools.count()
     reported = {topic for fold in folds for topic in fold.test} or set(topics)
-    held = np.array([topic in reported for topic in topics])
+    is_reported = np.array([topic in reported for topic in topics])
     rows: list[FusedRow] = []
     for measure in measures:
-        own = []
+        of_measure = []
         for name in runs.names:
             progress("fusing", next(done), total, detail=f"{measure}, {name} alone")
-            own.append(work.single(name, measure))
+            of_measure.append(work.single(name, measure))
         for method in sorted(methods, key=list(METHODS).index):
-            told = partial(progress, "fusing", detail=f"{measure}, {method}")
-            row = work.row(method, measure, part_of(told, next(done), total))
+            report = partial(progress, "fusing", detail=f"{measure}, {method}")
+            row = work.row(method, measure, part_of(report, next(done), total))
             choices = [
-                work.choose(method, measure, fold.train, part_of(told, next(done), total))[0]
+                work.choose(method, measure, fold.train, part_of(report, next(done), total))[0]
                 for fold in (folds if method in tuned else ())
             ]
-            own.append(work.judged(row, folds, choices) if method in tuned else row)
-        own = [replace(row, values=row.values[held]) for row in own]
-        own = _tested(own, len(runs.names), options.seed)
-        rows += [*(own[runs.names.index(name)] for name in runs.given), *own[len(runs.names) :]]
+            of_measure.append(work.add_held_out(row, folds, choices) if method in tuned else row)
+        of_measure = [replace(row, values=row.values[is_reported]) for row in of_measure]
+        of_measure = _add_differences(of_measure, len(runs.names), options.seed)
+        rows += [of_measure[runs.names.index(name)] for name in runs.input_order]
+        rows += of_measure[len(runs.names) :]
     progress("fusing", total, total)
     note_ties(work.tied)
     topics = tuple(topic for topic in topics if topic in reported)
-    rows = [_as_given(row, runs.given) for row in rows]
-    return FusionResult(runs.given, topics, options, how, tuple(rows), runs.depths)
+    rows = [_in_input_order(row, runs.input_order) for row in rows]
+    return FusionResult(runs.input_order, topics, options, how, tuple(rows), runs.depths)
 
 
 def judged_topics(runs: RunSet, qrels: Qrels) -> list[str]:
-    """Return the topics that count: in a run, and with a relevant document; say which are left out.
+    """Return the topics that are in a run and have a relevant document; print a note on topics left out.
 
     Raises
     ------
     InputError
-        Where there are none.
+        If there is no such topic, or no run retrieves a relevant document.
     """
     relevant = [topic for topic, gains in qrels.items() if any(gain > 0 for gain in gains.values())]
     usable = [topic for topic in relevant if topic in runs.docs]
@@ -305,50 +316,52 @@ def judged_topics(runs: RunSet, qrels: Qrels) -> list[str]:
     if not any(qrels[topic].get(runs.docnos[doc], 0) > 0 for topic in usable for doc in runs.docs[topic]):
         raise InputError(
             "no run retrieves a relevant document of any topic",
-            value=list(runs.given),
+            value=list(runs.input_order),
             accepted="runs and judgments of the same documents",
         )
-    for count, what in (
-        (len(runs.docs.keys() - qrels.keys()), "of the runs' topics have no judgments"),
-        (len(qrels) - len(relevant), "judged topics have no relevant document"),
-        (len(relevant) - len(usable), "judged topics are in no run"),
+    for count, noun, reason in (
+        (len(runs.docs.keys() - qrels.keys()), "topic", "of the runs without judgments"),
+        (len(qrels) - len(relevant), "judged topic", "without a relevant document"),
+        (len(relevant) - len(usable), "judged topic", "in no run"),
     ):
         if count:
-            note(f"{count} {what}: left out")
+            note(f"left out {quantity(count, noun)} {reason}")
     return usable
 
 
-def _as_given(row: FusedRow, names: Sequence[str]) -> FusedRow:
-    """Put all that a row says of runs in the order in which these were given."""
+def _in_input_order(row: FusedRow, names: Sequence[str]) -> FusedRow:
+    """Order the runs in a row as in the input."""
 
     def ordered(chosen: Chosen) -> Chosen:
         weights = {name: chosen.weights[name] for name in names if name in chosen.weights}
         return replace(chosen, weights=weights)
 
-    flat, interval = ({name: own[name] for name in names if name in own} for own in (row.flat, row.interval))
+    flat, interval = (
+        {name: ranges[name] for name in names if name in ranges} for ranges in (row.flat, row.interval)
+    )
     folds = tuple(map(ordered, row.folds))
     return replace(row, chosen=ordered(row.chosen), flat=flat, interval=interval, folds=folds)
 
 
-def _left_out(runs: RunSet, qrels: Qrels, options: FusionOptions) -> Qrels:
-    """Leave out what runs contribute alone, and say what that means."""
+def _without_unique_judgments(runs: RunSet, qrels: Qrels, options: FusionOptions) -> Qrels:
+    """Leave out the judgments that only the runs of ``--leave-out`` contribute, with a note."""
     depth = options.pool_depth or POOL_DEPTH
-    kept = runs.without_unique(qrels, options.leave_out, depth)
-    gone = sum(map(len, qrels.values())) - sum(map(len, kept.values()))
-    relevant = sum(gain > 0 for own in qrels.values() for gain in own.values())
-    relevant -= sum(gain > 0 for own in kept.values() for gain in own.values())
-    guess = "" if options.pool_depth else ", which is a guess: --pool-depth says how deep runs were judged"
+    reduced = runs.without_unique(qrels, options.leave_out, depth)
+    removed = sum(map(len, qrels.values())) - sum(map(len, reduced.values()))
+    relevant = sum(gain > 0 for gains in qrels.values() for gain in gains.values())
+    relevant -= sum(gain > 0 for gains in reduced.values() for gain in gains.values())
+    guess = "" if options.pool_depth else " (a guess; set --pool-depth to the depth of the judging pool)"
     note(
-        f"left out {quantity(gone, 'judgment')}, {relevant} of them relevant: of what "
-        f"{', '.join(options.leave_out)} alone of these runs had in the first {depth}{guess}. So it is "
-        "judged as a run that no pool was made of"
+        f"left out {quantity(removed, 'judgment')}, {relevant} of them relevant, of documents that only "
+        f"{', '.join(options.leave_out)} retrieved in the first {depth}{guess}; it is evaluated like a run "
+        "that did not contribute to the judging pool"
     )
-    return kept
+    return reduced
 
 
 @dataclass
 class _Fusion:
-    """What all rows share: pools, made once."""
+    """Computes the rows; caches pools and values."""
 
     runs: RunSet
     qrels: Qrels
@@ -357,139 +370,143 @@ class _Fusion:
     weights: Mapping[str, float] | None
     tied: int = 0
     _pools: dict[object, CandidatePool] = field(default_factory=dict)
-    _looks: dict[object, Doubles] = field(default_factory=dict)
+    _variant_values: dict[object, Doubles] = field(default_factory=dict)
 
     def pool(self, chosen: Chosen) -> CandidatePool:
-        """Return the pool of a method and constant; the last few are kept."""
+        """Return the pool of a fusion; the last few pools are cached."""
         plan = METHODS[chosen.method]
-        key = plan.columns, chosen.constant, _scaling(chosen)
+        key = plan.columns, chosen.constant, _scaling_key(chosen)
         pool = self._pools.pop(key, None)
         if pool is None:
             pool = fused_pool(self.runs, chosen, self.options, self.qrels, self.topics)
             weights = self.options.topic_weights
             pool = pool if weights is None else pool.with_topic_weights(weights)
-            self.tied = max(self.tied, ties_of(pool))
+            self.tied = max(self.tied, count_ties(pool))
         self._pools[key] = pool
         if len(self._pools) > _POOLS:
             del self._pools[next(iter(self._pools))]
         return pool
 
     def single(self, name: str, measure: Measure) -> FusedRow:
-        """Measure a run as it is."""
+        """Evaluate a single run."""
         chosen = Chosen(SINGLE, {name: 1.0})
         pool = fused_pool(self.runs, chosen, self.options, self.qrels, self.topics)
         values = measure_settings(pool, chosen.setting, [measure], depth=self.options.depth)[:, 0, 0]
         return FusedRow(measure, chosen, float(values.mean()), values)
 
     def row(self, method: str, measure: Measure, progress: Count) -> FusedRow:
-        """Choose on all topics."""
+        """Tune a method on all topics, and evaluate it in sample."""
         chosen, evaluations, bound = self.choose(method, measure, self.topics, progress)
         options = self.options
         if method == "linear" and options.certify is not None and bound is None:
             how: Any = {"tolerance": options.certify, "boxes": options.boxes, "depth": options.depth}
-            proof = certify(self.pool(chosen), measure, chosen.weights, **how)
-            chosen, bound = replace(chosen, weights=proof.weights), proof.bound
-            evaluations += proof.boxes
-            gap = proof.bound - proof.value
-            short = "" if gap <= options.certify else f", not the {options.certify:g} asked for"
+            certificate = certify(self.pool(chosen), measure, chosen.weights, **how)
+            chosen, bound = replace(chosen, weights=certificate.weights), certificate.bound
+            evaluations += certificate.boxes
+            gap = certificate.bound - certificate.value
+            missed = "" if gap <= options.certify else f" (tolerance {options.certify:g} not reached)"
             note(
-                f"{measure}: no weights do better than linear's by more than {gap:.2g}{short}: "
-                f"{quantity(proof.boxes, 'box', 'boxes')} bounded"
+                f"{measure}: no weights exceed linear's in-sample mean by more than {gap:.2g}{missed}; "
+                f"{quantity(certificate.boxes, 'box', 'boxes')} bounded"
             )
         values = self._values(chosen, measure, self.topics)
         return FusedRow(measure, chosen, float(values.mean()), values, bound, evaluations)
 
-    def judged(self, row: FusedRow, folds: Sequence[Fold], choices: Sequence[Chosen]) -> FusedRow:
-        """Add to a tuned row what held-out topics say of each fold's choice, and how sure its weights are."""
+    def add_held_out(self, row: FusedRow, folds: Sequence[Fold], choices: Sequence[Chosen]) -> FusedRow:
+        """Add the held-out values of each fold's fusion and the intervals of the weights to a tuned row."""
         values, measure = row.values.copy(), row.measure
-        places = {topic: place for place, topic in enumerate(self.topics)}
+        positions = {topic: position for position, topic in enumerate(self.topics)}
         for fold, chosen in zip(folds, choices, strict=True):
-            values[[places[topic] for topic in fold.test]] = self._values(chosen, measure, fold.test)
+            values[[positions[topic] for topic in fold.test]] = self._values(chosen, measure, fold.test)
         plan = METHODS[row.chosen.method]
-        searched = plan.fit is not None and len(self.runs.names) <= FEW
-        flat, interval = self._sureness(row.chosen, measure) if searched else ({}, {})
+        searched = plan.fit is not None and len(self.runs.names) <= FEW_RUNS
+        flat, interval = self._weight_intervals(row.chosen, measure) if searched else ({}, {})
         if plan.fit is not None and not interval and self.options.bootstrap:
-            interval = jackknife([own.shares for own in choices], row.chosen.shares)
+            interval = jackknife([choice.shares for choice in choices], row.chosen.shares)
         return replace(row, values=values, folds=tuple(choices), flat=flat, interval=interval)
 
     def choose(
         self, method: str, measure: Measure, topics: Sequence[str], progress: Count
     ) -> tuple[Chosen, int, float | None]:
-        """Return what is best on topics, the evaluations that it took, and a bound on all weights."""
+        """Return the best fusion on topics, the evaluations, and a bound over all weights if known."""
         plan, evaluations, bound = METHODS[method], 0, -np.inf
         progress(0, 1)
         chosen = Chosen(method, dict.fromkeys(self.runs.names, 1.0))
         if self.weights is not None:
             return replace(chosen, weights=dict(self.weights)), 0, None
-        variants = [self._fitted(own, measure, topics) for own in self._variants(chosen)]
+        variants = [self._with_logistic(variant, measure, topics) for variant in self._variants(chosen)]
         if len(variants) > 1:
-            looks = [self._look(own, measure, topics) for own in variants]
-            values, counts, bounds = zip(*looks, strict=True)
+            evaluated = [self._evaluate_variant(variant, measure, topics) for variant in variants]
+            values, counts, bounds = zip(*evaluated, strict=True)
             chosen, evaluations, bound = variants[int(np.argmax(values))], sum(counts), max(bounds)
         else:
             [chosen] = variants
         if plan.fit is None:
             return chosen, evaluations, None
         how = self.options.restarts, self.options.seed, self.options.depth, progress
-        best, taken = plan.fit(Fitting(self.pool(chosen), measure, topics, *how))
-        own = best.best_params_
-        chosen = replace(chosen, weights={name: own[name] for name in chosen.weights})
+        tuner, fit_evaluations = plan.fit(Fitting(self.pool(chosen), measure, topics, *how))
+        weights = tuner.best_params_
+        chosen = replace(chosen, weights={name: weights[name] for name in chosen.weights})
         if self.options.topic_weights is None:
-            bound = max(bound, getattr(best, "bound_", -np.inf))
-        return chosen, evaluations + taken, bound if np.isfinite(bound) else None
+            bound = max(bound, getattr(tuner, "bound_", -np.inf))
+        return chosen, evaluations + fit_evaluations, bound if np.isfinite(bound) else None
 
     def is_tuned(self, method: str) -> bool:
-        """Say whether topics choose anything."""
+        """Whether the method has weights, constants or a normalisation that depend on the topics."""
         variants = self._variants(Chosen(method, {}))
         is_chosen = len(variants) > 1 or variants[0].normalise == LOGISTIC
         return self.weights is None and (METHODS[method].fit is not None or is_chosen)
 
     def _variants(self, chosen: Chosen) -> list[Chosen]:
-        """Return a method with each constant, normalisation and window that it may have."""
-        plan, given = METHODS[chosen.method], self.options.normalise
-        among = {CHOOSE: SCALES, LOGISTIC: (LOGISTIC,)}.get(given, ("",)) if plan.is_scored else ("",)
-        every = itertools.product(plan.constants, among, dict.fromkeys(self.options.window))
+        """Return the combinations of the method's constants, normalisations and windows."""
+        plan, normalise = METHODS[chosen.method], self.options.normalise
+        scales = {CHOOSE: SCALES, LOGISTIC: (LOGISTIC,)}.get(normalise, ("",)) if plan.is_scored else ("",)
+        every = itertools.product(plan.constants, scales, dict.fromkeys(self.options.window))
         return [replace(chosen, constant=k, normalise=name, window=window) for k, name, window in every]
 
-    def _fitted(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> Chosen:
-        """Return a choice with the logistic functions that topics' judgments give runs, if it has any."""
+    def _with_logistic(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> Chosen:
+        """Fit the logistic functions of the runs on topics, if the fusion uses them."""
         if chosen.normalise != LOGISTIC:
             return chosen
         runs = self.runs.first(chosen.window)
-        known = [topic for topic in topics if topic in runs.docs]
-        tables = np.concatenate([runs.scores[topic] for topic in known], axis=1)
-        gains = [self.qrels[topic].get(runs.docnos[doc], 0) for topic in known for doc in runs.docs[topic]]
+        retrieved = [topic for topic in topics if topic in runs.docs]
+        table = np.concatenate([runs.scores[topic] for topic in retrieved], axis=1)
+        gains = [
+            self.qrels[topic].get(runs.docnos[doc], 0) for topic in retrieved for doc in runs.docs[topic]
+        ]
         relevant, logistic = np.array(gains) >= measure.rel, {}
-        for name, own in zip(runs.names, tables, strict=True):
-            held = ~np.isnan(own)
-            logistic[name] = fit_logistic(own[held], relevant[held]) if held.any() else (0.0, 0.0)
+        for name, scores in zip(runs.names, table, strict=True):
+            known = ~np.isnan(scores)
+            logistic[name] = fit_logistic(scores[known], relevant[known]) if known.any() else (0.0, 0.0)
         return replace(chosen, logistic=logistic)
 
-    def _look(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> tuple[float, int, float]:
-        """Return what a variant is worth, the evaluations that it took, and a bound on all weights.
+    def _evaluate_variant(
+        self, chosen: Chosen, measure: Measure, topics: Sequence[str]
+    ) -> tuple[float, int, float]:
+        """Return a variant's mean, the number of evaluations, and a bound over all weights.
 
-        One climb says enough of few runs' weights, equal weights of others.
+        Methods for few runs are evaluated after one climb, others with equal weights.
         """
-        if METHODS[chosen.method].of_few:
+        if METHODS[chosen.method].is_for_few_runs:
             climb = ExactLineSearch(str(measure), seed=self.options.seed, depth=self.options.depth)
             climb.fit(self.pool(chosen), topics=topics)
             return climb.best_value_, climb.n_evaluations_, climb.bound_
-        key = measure, METHODS[chosen.method].columns, chosen.constant, _scaling(chosen)
-        if key not in self._looks:
-            self._looks[key] = self._values(chosen, measure, self.topics)
+        key = measure, METHODS[chosen.method].columns, chosen.constant, _scaling_key(chosen)
+        if key not in self._variant_values:
+            self._variant_values[key] = self._values(chosen, measure, self.topics)
         pool = self.pool(chosen)
-        places = pool.positions(topics)
-        return float(pool.mean(self._looks[key][places], places)), 1, np.inf
+        positions = pool.positions(topics)
+        return float(pool.mean(self._variant_values[key][positions], positions)), 1, np.inf
 
     def _values(self, chosen: Chosen, measure: Measure, topics: Sequence[str]) -> Doubles:
         pool = self.pool(chosen)
-        places = pool.positions(topics)
-        found = measure_settings(pool, chosen.setting, [measure], topics=places, depth=self.options.depth)
-        values: Doubles = found[:, 0, 0]
+        positions = pool.positions(topics)
+        table = measure_settings(pool, chosen.setting, [measure], topics=positions, depth=self.options.depth)
+        values: Doubles = table[:, 0, 0]
         return values
 
-    def _sureness(self, chosen: Chosen, measure: Measure) -> tuple[Intervals, Intervals]:
-        """Return where the mean is flat, and intervals over resampled topics, along each run's weight."""
+    def _weight_intervals(self, chosen: Chosen, measure: Measure) -> tuple[Intervals, Intervals]:
+        """Return the flat range and the bootstrap interval of each run's share (see `FusedRow`)."""
         pool, resamples = self.pool(chosen), self.options.bootstrap
         line = Line(pool, measure, pool.positions(), self.options.depth)
         here = np.array([chosen.weights[name] for name in self.runs.names])
@@ -499,7 +516,7 @@ class _Fusion:
         flat, interval = {}, {}
         for run, name in enumerate(self.runs.names):
             begin, end = coordinate_line(here / here.sum(), run)
-            flat[name] = _flat(line, begin, end, float(here[run] / here.sum()))
+            flat[name] = _flat_range(line, begin, end, float(here[run] / here.sum()))
             best: list[float] = []
             for first in range(0, resamples, _TOGETHER):
                 best += _best_shares(line, begin, end, shares[:, first : first + _TOGETHER])
@@ -509,31 +526,31 @@ class _Fusion:
         return flat, interval
 
 
-def _scaling(chosen: Chosen) -> object:
-    """Return what makes scores comparable, to tell choices apart."""
+def _scaling_key(chosen: Chosen) -> object:
     return chosen.normalise, chosen.window, tuple(chosen.logistic.items())
 
 
 def jackknife(folds: Sequence[Mapping[str, float]], whole: Mapping[str, float]) -> Intervals:
-    """Return 95% intervals of shares from those that were chosen without one fold's topics each.
+    """Return 95% confidence intervals of shares by the grouped jackknife over folds.
 
-    The grouped jackknife (Shao and Tu, The Jackknife and Bootstrap, 1995, section 2.3): with g folds the
-    squared standard error is (g - 1) / g times the sum of the squared differences from their mean; around
-    the share that was chosen on all topics, by Student's t with g - 1 degrees of freedom, within 0 and 1.
+    Each fold's shares are tuned without the topics of this fold. With g folds, the squared standard error is
+    (g - 1) / g times the sum of squared deviations from the mean over folds (Shao and Tu, The Jackknife and
+    Bootstrap, 1995, section 2.3). The interval is centred at the share tuned on all topics, uses Student's t
+    with g - 1 degrees of freedom, and is clipped to [0, 1].
 
     Parameters
     ----------
     folds : sequence of mapping of str to float
-        By run; of fewer than two there are no intervals.
+        Shares by run, for each fold; without two folds there are no intervals.
     whole : mapping of str to float
-        What was chosen on all topics.
+        Shares by run, tuned on all topics.
     """
     from scipy.special import stdtrit
 
     groups = len(folds)
     if groups < 2:
         return {}
-    shares = np.array([[own[name] for name in whole] for own in folds])
+    shares = np.array([[of_fold[name] for name in whole] for of_fold in folds])
     half = float(stdtrit(groups - 1, 0.975)) * np.sqrt((groups - 1) * shares.var(axis=0))
     return {
         name: (max(0.0, share - width), min(1.0, share + width))
@@ -541,48 +558,48 @@ def jackknife(folds: Sequence[Mapping[str, float]], whole: Mapping[str, float]) 
     }
 
 
-def _flat(line: Line, begin: Doubles, end: Doubles, here: float) -> tuple[float, float]:
-    """Return the ends of the stretch around a place on which the mean is within `_FLAT` of the best."""
-    at, value, _ = joined(line.steps(begin, end))
+def _flat_range(line: Line, begin: Doubles, end: Doubles, here: float) -> tuple[float, float]:
+    """Return the range around t = here in which the mean is within `_FLAT` of the best."""
+    at, value, _ = join_steps(line.steps(begin, end))
     edges = np.append(at, 1.0)
     good = value >= value.max() - _FLAT
-    place = int(np.searchsorted(at, here, "right")) - 1
-    if not good[place]:
-        place = int(value.argmax())
+    step = int(np.searchsorted(at, here, "right")) - 1
+    if not good[step]:
+        step = int(value.argmax())
     bad = np.flatnonzero(~good)
-    before, after = bad[bad < place], bad[bad > place]
+    before, after = bad[bad < step], bad[bad > step]
     low = edges[before[-1] + 1] if before.size else 0.0
     return float(low), float(edges[after[0]]) if after.size else 1.0
 
 
 def _best_shares(line: Line, begin: Doubles, end: Doubles, shares: Doubles) -> list[float]:
-    """Return the middle of the best step of each column, of equal ones the longest."""
+    """Return the middle of the best step of each column of shares; among equal values, of the longest one."""
     best = [Best(-1.0, 0.0, 0.0)] * shares.shape[1]
     for steps in line.steps(begin, end, shares):
         for column, known in enumerate(best):
-            [own], _ = best_steps(iter([steps._replace(value=steps.value[:, column])]), 1)
-            best[column] = max(known, own, key=lambda step: (round(step.value / EQUAL), step.width))
-    return [own.at for own in best]
+            [new], _ = best_steps(iter([steps._replace(value=steps.value[:, column])]), 1)
+            best[column] = max(known, new, key=lambda step: (round(step.value / EQUAL), step.width))
+    return [step.at for step in best]
 
 
-def _tested(rows: Sequence[FusedRow], singles: int, seed: int) -> list[FusedRow]:
-    """Add differences from the baselines: their intervals, and p-values corrected together."""
-    held = baselines(rows)
+def _add_differences(rows: Sequence[FusedRow], singles: int, seed: int) -> list[FusedRow]:
+    """Add the intervals and the adjusted p-values of differences from the baselines."""
+    by_name = baselines(rows)
     pairs = [
-        (place, name, against)
-        for place in range(singles, len(rows))
-        for name, against in held.items()
-        if rows[place] is not against
+        (index, name, baseline)
+        for index in range(singles, len(rows))
+        for name, baseline in by_name.items()
+        if rows[index] is not baseline
     ]
-    corrected = adjusted([paired_t_test(rows[i].values, other.values) for i, _, other in pairs])
+    corrected = adjusted([paired_t_test(rows[i].values, baseline.values) for i, _, baseline in pairs])
     topics = rows[0].values.size
     drawn = np.random.default_rng(seed).multinomial(topics, np.full(topics, 1.0 / topics), _RESAMPLES)
-    found: list[tuple[dict[str, float], Intervals]] = [({}, {}) for _ in rows]
-    for (place, name, other), p in zip(pairs, corrected, strict=True):
-        low, high = np.quantile(drawn @ (rows[place].values - other.values) / topics, [0.025, 0.975])
-        found[place][1][name] = float(low), float(high)
-        found[place][0].update({} if math.isnan(p) else {name: p})
+    tests: list[tuple[dict[str, float], Intervals]] = [({}, {}) for _ in rows]
+    for (index, name, baseline), p in zip(pairs, corrected, strict=True):
+        low, high = np.quantile(drawn @ (rows[index].values - baseline.values) / topics, [0.025, 0.975])
+        tests[index][1][name] = float(low), float(high)
+        tests[index][0].update({} if math.isnan(p) else {name: p})
     return [
         replace(row, p_values=p_values, gains=gains)
-        for row, (p_values, gains) in zip(rows, found, strict=True)
+        for row, (p_values, gains) in zip(rows, tests, strict=True)
     ]

@@ -1,21 +1,22 @@
-r"""A measure over weights of runs: step by step along a line, and bounded over the inside of a simplex.
+r"""Kernels for a measure as a function of run weights: exact values along a line, upper bounds on a simplex.
 
-Along the line from weights A to weights B a document's score is (1 - t) a + t b, with its scores a at
-A and b at B. Two documents change places at most once, at t = \|x\| / (\|x\| + \|y\|), where x and y are
-the differences of their scores at A and at B: before it their order is that at A, beyond it that at
-B, and at t itself their scores are equal and the tie order decides, in which documents stand. So each
-crossing takes effect either at t (half 0) or just beyond it (half 1); at an end of the line, where x
-or y is 0, likewise.
+**Line.** On the line from weights A to weights B, a document with scores a at A and b at B scores
+(1 - t) a + t b. Two documents swap at most once. Let x and y be the differences of their scores at A and
+at B; they swap at t = \|x\| / (\|x\| + \|y\|). Before t their order is that at A, after t that at B. At t
+itself their scores are equal, and the tie order decides. Documents are stored in tie order. A crossing
+therefore takes effect either at t (half 0) or just after t (half 1). The same holds at an end of the line,
+where x or y is 0.
 
-Over a simplex a topic's value is bounded from above. The difference of two documents' scores is linear in
-the weights: where one scores no less than the other at any vertex and more at one, it scores more
-everywhere inside; where they are equal at all vertices, the tie order decides. With n(r) the number of
-documents of lower gain that stand above a relevant document r for certain, sorted, the i-th relevant
-document's rank is i - 1 + n_i at least (why: `lmtune.tuning.certificate.bound_kernels`). DCG is a sum over
-gains: with :math:`G_1 < G_2 < ...` it is :math:`\sum_l (G_l - G_{l-1})` times the sum of discounts of the
-documents with a gain of :math:`G_l` or more, and each of these sums is bounded so, with all documents of
-lower gains in the place of nonrelevant ones. Where all pairs of different gains are decided, bounds are the
-values.
+**Simplex.** The difference of two documents' scores is linear in the weights. If one document scores at
+least as much as the other at every vertex and more at one vertex, it scores more everywhere inside. If both
+are equal at all vertices, the tie order decides. Let n(r) be the number of documents of lower gain that are
+certainly ranked above the relevant document r. With these counts sorted, the number of documents above the
+i-th relevant document is at least i - 1 + n_i (proof: `lmtune.tuning.certificate.bound_kernels`).
+
+DCG is bounded level by level. With gains :math:`G_1 < G_2 < ...`, it is the sum over levels l of
+:math:`G_l - G_{l-1}` times the discounts of all documents with gain :math:`G_l` or more. Each of these sums
+of discounts is bounded as above, with all documents of lower gain as the non-relevant ones. If all pairs of
+different gains are decided, the bound is the exact value.
 """
 
 from __future__ import annotations
@@ -30,56 +31,56 @@ from lmtune.compiled import compiled
 from lmtune.measures.kinds import Code
 from lmtune.measures.value_kernels import MeasureScale, contribution, takes_first, value_from_counts
 
-# Less than what a change of places does to a measure, more than what rounding does to a topic's sum.
+# Below the effect of any swap on a measure, above the rounding error of a topic's sum.
 _ROUNDING = 1e-14
-# A crossing in one number: the relevant document, the other, whether that is above beyond it, the half.
+# Bit offsets in a crossing's integer. Bit 0 is the half; bit 1 is set if the other document is above after t.
 _OTHER, _RELEVANT = 2, 34
 
 
 class Standing(NamedTuple):
-    """Where a topic's relevant documents stand.
+    """The ranks of a topic's relevant documents.
 
     Attributes
     ----------
     position : numpy.ndarray of int64, shape (relevant,)
-        Their places in the tie order.
+        Positions of the relevant documents in tie order.
     gain : numpy.ndarray of float64, shape (relevant,)
-        What their gains add to DCG at the first rank.
-    place : numpy.ndarray of int64, shape (documents,)
-        Which relevant document each one is, -1 for the others.
-    counts : numpy.ndarray of bool, shape (documents,)
-        The documents that `special` counts: for AP relevant ones, for Bpref judged nonrelevant ones.
+        Contribution of each gain to DCG at the first rank.
+    relevant_index : numpy.ndarray of int64, shape (documents,)
+        Index of each document among the relevant ones; -1 for the others.
+    is_special : numpy.ndarray of bool, shape (documents,)
+        The documents that `special` counts: relevant ones for AP, judged non-relevant ones for Bpref.
     above, special : numpy.ndarray of int64, shape (relevant,)
-        How many documents stand above each, and how many of those that count; they change.
+        The numbers of documents and of special documents above each relevant one. The kernels update both.
     """
 
     position: Integers
     gain: Doubles
-    place: Integers
-    counts: Booleans
+    relevant_index: Integers
+    is_special: Booleans
     above: Integers
     special: Integers
 
 
 @compiled()
 def weighted_sums(weights: Doubles, columns: NDArray[Any], out: Doubles) -> None:
-    """Fill out[s, d] with the sum over k of weights[s, k] columns[k, d], from the first on."""
+    """Fill out[s, d] with the sum over k of weights[s, k] columns[k, d], added in the order of k."""
     for s in range(weights.shape[0]):
-        own = out[s]
-        own[:] = 0.0
+        total = out[s]
+        total[:] = 0.0
         for k in range(weights.shape[1]):
             weight, column = weights[s, k], columns[k]
-            for d in range(own.size):
-                own[d] += weight * column[d]
+            for d in range(total.size):
+                total[d] += weight * column[d]
 
 
 @compiled()
 def differentiate_sum(
     columns: Integers32, weights: Doubles, slopes: Doubles, scores: Doubles, gradient: Doubles
 ) -> None:
-    """Fill a topic's scores, and their gradients in the runs' weights.
+    """Fill the scores of a topic and their gradients with respect to the run weights.
 
-    Runs' columns are multiplied by `weights`, whose derivatives in the runs' weights are `slopes`.
+    `weights` multiply the columns; `slopes` are their derivatives with respect to the run weights.
     """
     scores[:] = 0.0
     for k in range(weights.size):
@@ -93,7 +94,7 @@ def differentiate_sum(
 def differentiate_sums(
     tf: Integers32, starts: Integers, weights: Doubles, slopes: Doubles, scores: Doubles, gradient: Doubles
 ) -> None:
-    """Do so for topics one after the other, whose blocks (runs x documents) of ``tf`` begin at ``starts``."""
+    """Apply `differentiate_sum` to several topics; ``starts`` bounds each topic's runs x documents block."""
     runs, first = weights.shape[1], 0
     for t in range(starts.shape[0]):
         begin, end = starts[t]
@@ -106,15 +107,15 @@ def differentiate_sums(
 
 @compiled()
 def in_band(by_run: Integers, depth: int, kept: Booleans) -> None:
-    """Mark the documents that fewer than `depth` others precede in every row of places.
+    """Mark the documents that fewer than `depth` others precede in all runs.
 
-    ``by_run`` holds, run by run, each document's place by falling score, ties in tie order: a document
-    that precedes another in all of them does so at all weights from 0 on.
+    ``by_run[k, d]`` is the rank of document d, from 0, in run k; ties are in tie order. A document that
+    precedes another in all runs precedes it at all weights >= 0.
     """
     runs, docs = by_run.shape
     order = np.argsort(by_run[0])
     for i in range(docs):
-        found = 0
+        preceding = 0
         for j in order[: by_run[0, i]]:
             ahead = True
             for k in range(1, runs):
@@ -122,22 +123,22 @@ def in_band(by_run: Integers, depth: int, kept: Booleans) -> None:
                     ahead = False
                     break
             if ahead:
-                found += 1
-                if found == depth:
+                preceding += 1
+                if preceding == depth:
                     break
-        kept[i] = found < depth
+        kept[i] = preceding < depth
 
 
 @compiled()
-def stand(a: Doubles, standing: Standing) -> None:
-    """Count who stands above each relevant document by scores `a`."""
+def count_above(a: Doubles, standing: Standing) -> None:
+    """Count the documents above each relevant one in the ranking by scores `a`."""
     for r in range(standing.position.size):
         i = standing.position[r]
         above = special = 0
         for j in range(a.size):
             if a[j] > a[i] or (a[j] == a[i] and j < i):
                 above += 1
-                special += standing.counts[j]
+                special += standing.is_special[j]
         standing.above[r], standing.special[r] = above, special
 
 
@@ -145,14 +146,14 @@ def stand(a: Doubles, standing: Standing) -> None:
 def find_crossings(
     a: Doubles, b: Doubles, standing: Standing, low: float, high: float, at: Doubles, crossings: Integers
 ) -> int:
-    """Fill the crossings from `low` to below `high`, and say how many there are."""
-    position, place = standing.position, standing.place
-    found = 0
+    """Fill the crossings with low <= t < high, and return their number."""
+    position, relevant_index = standing.position, standing.relevant_index
+    count = 0
     for r in range(position.size):
         i = position[r]
         for j in range(a.size):
-            if j <= i and place[j] >= 0:
-                continue  # itself, or a pair of relevant ones that is looked at once
+            if j <= i and relevant_index[j] >= 0:
+                continue  # the document itself, or a pair of relevant documents seen before
             x, y, tie = a[j] - a[i], b[j] - b[i], j < i
             before = x > 0.0 or (x == 0.0 and tie)
             after = y > 0.0 or (y == 0.0 and tie)
@@ -161,14 +162,14 @@ def find_crossings(
             t = abs(x) / (abs(x) + abs(y))
             if low <= t < high:
                 half = 1 if before == tie else 0
-                at[found] = t
-                crossings[found] = (r << _RELEVANT) | (np.int64(j) << _OTHER) | (np.int64(after) << 1) | half
-                found += 1
-    return found
+                at[count] = t
+                crossings[count] = (r << _RELEVANT) | (np.int64(j) << _OTHER) | (np.int64(after) << 1) | half
+                count += 1
+    return count
 
 
 @compiled()
-def follow(
+def apply_crossings(
     keys: Integers,
     order: Integers,
     crossings: Integers,
@@ -176,52 +177,52 @@ def follow(
     goal: MeasureScale,
     changes: Doubles,
 ) -> int:
-    """Let documents change places in a given order, and keep what that does to the measure.
+    """Swap documents in the given order of crossings, and record each change of the measure.
 
-    ``keys`` (in order) and ``changes`` are overwritten from the front by those crossings that change
-    the measure; those of one key take effect together. Return how many there are.
+    ``keys`` are sorted; crossings with equal keys take effect together. The first entries of ``keys`` and
+    ``changes`` are overwritten with the keys and sizes of the changes. Return the number of changes.
     """
-    found = 0
-    last = value(standing, goal)
+    count = 0
+    last = measure_value(standing, goal)
     total = last * goal.divisor
     takes_best = takes_first(goal.kind)
     for e in range(order.size):
         crossing = crossings[order[e]]
         r, j = crossing >> _RELEVANT, (crossing >> _OTHER) & ((1 << (_RELEVANT - _OTHER)) - 1)
         step = 1 if (crossing >> 1) & 1 else -1
-        other = standing.place[j]
-        total -= _worth(standing, goal, r)
+        other = standing.relevant_index[j]
+        total -= _contribution(standing, goal, r)
         if other >= 0:
-            total -= _worth(standing, goal, other)
+            total -= _contribution(standing, goal, other)
             standing.above[other] -= step
-            standing.special[other] -= step * np.int64(standing.counts[standing.position[r]])
-            total += _worth(standing, goal, other)
+            standing.special[other] -= step * np.int64(standing.is_special[standing.position[r]])
+            total += _contribution(standing, goal, other)
         standing.above[r] += step
-        standing.special[r] += step * np.int64(standing.counts[j])
-        total += _worth(standing, goal, r)
+        standing.special[r] += step * np.int64(standing.is_special[j])
+        total += _contribution(standing, goal, r)
         if e + 1 < order.size and keys[e + 1] == keys[e]:
             continue
-        now = value(standing, goal) if takes_best else total / goal.divisor
+        now = measure_value(standing, goal) if takes_best else total / goal.divisor
         if abs(now - last) > _ROUNDING:
-            keys[found], changes[found] = keys[e], now - last
+            keys[count], changes[count] = keys[e], now - last
             last = now
-            found += 1
-    return found
+            count += 1
+    return count
 
 
 @compiled()
-def value(standing: Standing, goal: MeasureScale) -> float:
-    """Return the measure."""
+def measure_value(standing: Standing, goal: MeasureScale) -> float:
+    """Compute the measure from the counts of documents above the relevant ones."""
     total = 0.0
     takes_best = takes_first(goal.kind)
     for r in range(standing.above.size):
-        worth = _worth(standing, goal, r)
-        total = max(total, worth) if takes_best else total + worth
+        added = _contribution(standing, goal, r)
+        total = max(total, added) if takes_best else total + added
     return total / goal.divisor
 
 
 @compiled()
-def _worth(standing: Standing, goal: MeasureScale, r: int) -> float:
+def _contribution(standing: Standing, goal: MeasureScale, r: int) -> float:
     if standing.above[r] >= goal.cutoff:
         return 0.0
     counts = standing.above[r], standing.special[r], standing.gain[r]
@@ -229,17 +230,17 @@ def _worth(standing: Standing, goal: MeasureScale, r: int) -> float:
 
 
 class Levels(NamedTuple):
-    """A topic's documents by what they are worth.
+    """A topic's documents by gain level.
 
     Attributes
     ----------
     level : numpy.ndarray of int64, shape (documents,)
-        0 for the least, in tie order.
+        Level of each document, in tie order; 0 is the lowest. For DCG, the levels are the distinct gains. For
+        other measures, 2 is relevant, 1 is judged non-relevant (Bpref only) and 0 is any other document.
     position : numpy.ndarray of int64, shape (relevant,)
-        The relevant documents' places.
+        Positions of the relevant documents.
     worth : numpy.ndarray of float64, shape (levels,)
-        For DCG: what each level adds to the one below; empty for other measures, whose levels are
-        unjudged or nonrelevant, judged nonrelevant (for Bpref), relevant.
+        For DCG, the difference of each level's gain from that of the level below; empty for other measures.
     """
 
     level: Integers
@@ -249,7 +250,7 @@ class Levels(NamedTuple):
 
 @compiled()
 def bound_topic(scores: Doubles, levels: Levels, scale: MeasureScale) -> tuple[float, int]:
-    """Return the bound, and how many pairs are undecided; ``scores`` are those at each vertex."""
+    """Return a topic's upper bound and its undecided pairs; ``scores`` have shape (vertices, documents)."""
     level, position = levels.level, levels.position
     counts = np.zeros((position.size, level.max() + 1), np.int64)
     undecided = 0
@@ -271,15 +272,15 @@ def bound_topic(scores: Doubles, levels: Levels, scale: MeasureScale) -> tuple[f
     if levels.worth.size == 0:
         return value_from_counts(scale, counts.sum(axis=1), counts[:, 1]), undecided
     total = 0.0
-    for own in range(1, levels.worth.size):
+    for lowest in range(1, levels.worth.size):
         above = np.empty(position.size, np.int64)
         size = 0
         for r in range(position.size):
-            if level[position[r]] >= own:
-                above[size] = counts[r, :own].sum()
+            if level[position[r]] >= lowest:
+                above[size] = counts[r, :lowest].sum()
                 size += 1
         ranked = np.sort(above[:size])
         for i in range(size):
             if i + ranked[i] < scale.cutoff:
-                total += contribution(Code.DCG, i + ranked[i], 0, levels.worth[own], 0, 0)
+                total += contribution(Code.DCG, i + ranked[i], 0, levels.worth[lowest], 0, 0)
     return total / scale.divisor, undecided

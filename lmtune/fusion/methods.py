@@ -1,4 +1,4 @@
-"""Methods of fusing runs: normalisations of scores, options, and what was chosen."""
+"""Fusion methods: score normalisations, options and fitted fusions."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from lmtune.options import check, option, usual
 from lmtune.progress import note, quantity
 
 Logistic = Doubles
-"""Runs' a and b, shape (2, runs)."""
+"""The parameters a and b of the runs' logistic functions, shape (2, runs)."""
 
 _RRF_K = 60.0
-"""The constant of Cormack, Clarke and Büttcher (SIGIR 2009)."""
+"""The constant k that Cormack, Clarke and Büttcher (SIGIR 2009) use."""
 
 
-def _per_run(of: Callable[[Doubles], Doubles]) -> Columns:
-    """Apply a function to each run's own scores."""
+def _per_run(normalise: Callable[[Doubles], Doubles]) -> Columns:
+    """Apply a function to the scores of each run."""
 
     def columns(scores: Scores) -> Scores:
         out = np.full(scores.shape, np.nan)
-        for row, own in zip(out, scores, strict=True):
-            held = ~np.isnan(own)
-            if held.any():
-                row[held] = of(own[held])
+        for row, run_scores in zip(out, scores, strict=True):
+            is_retrieved = ~np.isnan(run_scores)
+            if is_retrieved.any():
+                row[is_retrieved] = normalise(run_scores[is_retrieved])
         return out
 
     return columns
@@ -61,8 +61,8 @@ def _sum(s: Doubles) -> Doubles:
 
 def _rank(scores: Scores) -> Scores:
     sizes = (~np.isnan(scores)).sum(axis=1, keepdims=True)
-    found: Scores = (sizes - ranks(scores) + 1.0) / np.maximum(sizes, 1)
-    return found
+    values: Scores = (sizes - ranks(scores) + 1.0) / np.maximum(sizes, 1)
+    return values
 
 
 NORMALISATIONS: dict[str, Columns] = {
@@ -72,32 +72,42 @@ NORMALISATIONS: dict[str, Columns] = {
     "rank": _rank,
     "none": lambda scores: scores,
 }
-"""From the least score 0 to the greatest 1; mean 0 and standard deviation 1; least 0 and sum 1; from the
-last rank 1/n to the first 1; as they are. Equal scores, such as a single document's, become 1 by the first
-two and 1/n by the third."""
+"""Score normalisations by name.
+
+``min-max`` maps the minimum to 0 and the maximum to 1. ``z-score`` gives mean 0 and standard deviation 1.
+``sum`` gives minimum 0 and sum 1. ``rank`` maps the last of n ranks to 1/n and the first to 1. ``none``
+leaves scores unchanged. If all n scores are equal, ``min-max`` and ``z-score`` return 1, ``sum`` 1/n.
+"""
 
 
 LOGISTIC = "logistic"
-"""The normalisation by each run's own `fit_logistic`."""
+"""Name of the normalisation by a logistic function, fitted to each run by `fit_logistic`."""
 
 
 def fit_logistic(scores: Doubles, relevant: Booleans) -> tuple[float, float]:
-    """Fit a and b of ``1 / (1 + exp(-(a score + b)))`` to what of some documents is relevant.
+    """Fit the logistic function ``1 / (1 + exp(-(a score + b)))`` to relevance by maximum likelihood.
 
-    As Platt (Advances in Large Margin Classifiers, 2000) does: by likelihood, of n relevant ones each
-    counts as relevant to (n + 1) / (n + 2), and the others likewise, so that a and b are always finite.
+    Targets are smoothed as by Platt (Advances in Large Margin Classifiers, 2000), so that a and b are finite:
+    with n relevant and m other documents, (n + 1) / (n + 2) for the relevant ones and 1 / (m + 2) for the
+    others.
 
     Parameters
     ----------
     scores : numpy.ndarray of float64, shape (documents,)
-        At least one.
+        At least one score.
     relevant : numpy.ndarray of bool, shape (documents,)
+        Which documents are relevant.
+
+    Returns
+    -------
+    (float, float)
+        a and b.
     """
     from scipy.optimize import minimize
     from scipy.special import expit
 
-    found, centre, spread = int(relevant.sum()), float(scores.mean()), float(scores.std()) or 1.0
-    target = np.where(relevant, (found + 1) / (found + 2), 1 / (scores.size - found + 2))
+    n, centre, spread = int(relevant.sum()), float(scores.mean()), float(scores.std()) or 1.0
+    target = np.where(relevant, (n + 1) / (n + 2), 1 / (scores.size - n + 2))
     x = np.stack(((scores - centre) / spread, np.ones_like(scores)))
 
     def cost(ab: Doubles) -> tuple[float, Doubles]:
@@ -109,7 +119,7 @@ def fit_logistic(scores: Doubles, relevant: Booleans) -> tuple[float, float]:
 
 
 def _scale(normalise: str, fitted: Logistic | None) -> Columns:
-    """Return a normalisation by its name, or by runs' logistic functions, shape (2, runs)."""
+    """Return the normalisation of this name, or the fitted logistic functions if there are any."""
     if fitted is None:
         return NORMALISATIONS[normalise]
     from scipy.special import expit
@@ -119,20 +129,29 @@ def _scale(normalise: str, fitted: Logistic | None) -> Columns:
 
 
 def normalised(normalise: str, missing: str, fitted: Logistic | None = None) -> Columns:
-    """Return normalised scores; a missing document gets the topic's minimum, or 0.
+    """Return a function that normalises scores; a missing document gets the run's minimum or 0.
 
-    With the minimum, all values of a topic are less by it: that changes no order. Where all values of a run
-    are equal, its minimum would put retrieved and missing documents on a level: missing ones get 0 if that
-    is less. Where runs' logistic functions are fitted, these normalise.
+    With the minimum, the minimum is subtracted from all values of a run and topic, which changes no ranking.
+    If all values of a run are equal, its minimum would not separate retrieved and missing documents; the
+    smaller of this value and 0 is used instead.
+
+    Parameters
+    ----------
+    normalise : str
+        A key of `NORMALISATIONS`; ignored if `fitted` is given.
+    missing : {"minimum", "zero"}
+        The value of missing documents.
+    fitted : numpy.ndarray of float64, shape (2, runs), optional
+        Logistic functions that normalise the runs' scores.
     """
     scale = _scale(normalise, fitted)
 
     def columns(scores: Scores) -> Scores:
         values = scale(scores)
         if missing == MINIMUM:
-            held = ~np.isnan(values)
-            least = np.min(values, axis=1, initial=np.inf, where=held, keepdims=True)
-            most = np.max(values, axis=1, initial=-np.inf, where=held, keepdims=True)
+            is_retrieved = ~np.isnan(values)
+            least = np.min(values, axis=1, initial=np.inf, where=is_retrieved, keepdims=True)
+            most = np.max(values, axis=1, initial=-np.inf, where=is_retrieved, keepdims=True)
             values = values - np.where(least < most, least, np.minimum(most, 0.0))
         filled: Scores = np.nan_to_num(values, nan=0.0)
         return filled
@@ -141,180 +160,190 @@ def normalised(normalise: str, missing: str, fitted: Logistic | None = None) -> 
 
 
 def counted_scores(normalise: str, power: float, fitted: Logistic | None = None) -> Columns:
-    """Return normalised scores times a power of the number of runs that retrieved the document.
+    """Return a function that multiplies normalised scores by a power of the number of runs with the document.
 
-    With equal weights they add up to CombSUM (power 0), CombMNZ (1) and CombANZ (-1) of Fox and Shaw
-    (TREC-2, 1994); a missing document adds 0.
+    With equal weights, the sums are CombSUM (power 0), CombMNZ (1) and CombANZ (-1) of Fox and Shaw (TREC-2,
+    1994). A missing document adds 0.
     """
     scale = _scale(normalise, fitted)
 
     def columns(scores: Scores) -> Scores:
         runs = np.maximum((~np.isnan(scores)).sum(axis=0), 1)
-        found: Scores = np.nan_to_num(scale(scores), nan=0.0) * runs ** float(power)
-        return found
+        values: Scores = np.nan_to_num(scale(scores), nan=0.0) * runs ** float(power)
+        return values
 
     return columns
 
 
 def reciprocal_ranks(k: float) -> Columns:
-    """Return 1 / (k + rank)."""
+    """Return a function that maps scores to 1 / (k + rank), and missing documents to 0."""
     return lambda scores: np.nan_to_num(1.0 / (k + ranks(scores)), nan=0.0)
 
 
 def borda(scores: Scores) -> Scores:
-    """Return Borda's points: with c documents in all, c for the first, one less for each next.
+    """Return Borda points: of c documents, the first gets c points, the next c - 1 and so on.
 
-    Documents that a run has not retrieved share what is left (Aslam and Montague, SIGIR 2001); as no
-    order changes, all points of a run are less by that.
+    Documents that a run has not retrieved share the remaining points equally (Aslam and Montague, SIGIR
+    2001). Their share is subtracted from all points of the run, which changes no ranking.
     """
     documents = scores.shape[1]
     retrieved = (~np.isnan(scores)).sum(axis=1, keepdims=True)
     points = documents - ranks(scores) + 1.0 - (documents - retrieved + 1.0) / 2.0
-    found: Scores = np.nan_to_num(points, nan=0.0)
-    return found
+    values: Scores = np.nan_to_num(points, nan=0.0)
+    return values
 
 
-# Constants of reciprocal rank fusion among which its tuned row chooses.
+# Constants that tuned reciprocal rank fusion tries.
 RRF_KS = (1.0, 5.0, 20.0, 60.0, 200.0)
-# Powers of the number of runs that retrieved a document; CombANZ, CombSUM and CombMNZ are among them.
+# Powers of the number of runs with a document; CombANZ, CombSUM and CombMNZ are -1, 0 and 1.
 MNZ_POWERS = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 SCALES = (*NORMALISATIONS, LOGISTIC)
-# Of what is read from a file, so that sums and products stay finite.
+# Limits of values that are read from a file, so that sums and products are finite.
 _LARGEST, _LARGEST_COUNT = 1e30, 2**31 - 1
 SINGLE = "single"
-"""The method of a run that is used as it is."""
+"""Name of the method that uses a single run unchanged."""
 CHOOSE = "choose"
-"""In place of a normalisation: the best on each fold's training topics."""
-# Line searches look at each run's weight by itself, which takes hours where there are many runs.
-FEW = 8
+"""Option in place of a normalisation: the best one on the training topics of each fold."""
+# Line searches take hours with more runs, since they search along the weight of each run.
+FEW_RUNS = 8
 
 
 class FusionMethod(NamedTuple):
-    """How runs are fused.
+    """A fusion method.
 
     Attributes
     ----------
     columns : callable
-        Makes columns, given `FusionOptions`, a constant, and runs' logistic functions where these normalise.
+        Returns the function from scores to columns, for `FusionOptions`, a constant, and the runs' logistic
+        functions or None.
     fit : callable, optional
-        Chooses weights on topics of a pool, and says what that took; without it they are equal.
+        Fits weights; without it, weights are equal.
     constants : tuple of float
-        Those among which a tuned method chooses.
+        Constants that are tried; with several, the best one on the training topics is used.
     is_scored : bool
-        Whether it depends on the normalisation of scores.
-    of_few : bool
-        Whether it is made for `FEW` runs at most, and of more only used where it is asked for.
-    is_usual : bool
-        Whether it is used where no method is asked for.
+        Whether the method depends on the normalisation of scores.
+    is_for_few_runs : bool
+        Whether the method is meant for at most `FEW_RUNS` runs. It must be requested for more runs.
+    is_default : bool
+        Whether the method is used if no methods are requested.
     """
 
     columns: Callable[[FusionOptions, float, Logistic | None], Columns]
     fit: WeightFit | None = None
     constants: tuple[float, ...] = (0.0,)
     is_scored: bool = True
-    of_few: bool = False
-    is_usual: bool = True
+    is_for_few_runs: bool = False
+    is_default: bool = True
 
 
-def _scores(own: FusionOptions, _: float, fitted: Logistic | None) -> Columns:
-    return normalised(own.normalise, own.missing, fitted)
+def _scores(options: FusionOptions, _: float, fitted: Logistic | None) -> Columns:
+    return normalised(options.normalise, options.missing, fitted)
 
 
-def _counts(own: FusionOptions, power: float, fitted: Logistic | None) -> Columns:
-    return counted_scores(own.normalise, power, fitted)
+def _counts(options: FusionOptions, power: float, fitted: Logistic | None) -> Columns:
+    return counted_scores(options.normalise, power, fitted)
 
 
-def _to_the(power: float) -> Callable[[FusionOptions, float, Logistic | None], Columns]:
-    return lambda own, _, fitted: _counts(own, power, fitted)
+def _counts_with_power(power: float) -> Callable[[FusionOptions, float, Logistic | None], Columns]:
+    return lambda options, _, fitted: _counts(options, power, fitted)
 
 
-def _reciprocal(_own: FusionOptions, k: float, _: Logistic | None) -> Columns:
+def _reciprocal(_options: FusionOptions, k: float, _: Logistic | None) -> Columns:
     return reciprocal_ranks(k)
 
 
 METHODS = {
-    "linear": FusionMethod(_scores, fit_linear, of_few=True),
+    "linear": FusionMethod(_scores, fit_linear, is_for_few_runs=True),
     "shrunk": FusionMethod(_scores, fit_shrunk),
     "forward": FusionMethod(_scores, fit_forward),
-    "rrf-tuned": FusionMethod(_reciprocal, fit_linear, constants=RRF_KS, is_scored=False, of_few=True),
+    "rrf-tuned": FusionMethod(
+        _reciprocal, fit_linear, constants=RRF_KS, is_scored=False, is_for_few_runs=True
+    ),
     "equal": FusionMethod(_scores),
-    "rrf": FusionMethod(lambda own, *_: reciprocal_ranks(own.rrf_k), is_scored=False),
-    "rrf-k": FusionMethod(_reciprocal, constants=RRF_KS, is_scored=False, is_usual=False),
-    "combsum": FusionMethod(_to_the(0.0)),
-    "combmnz": FusionMethod(_to_the(1.0)),
-    "combmnz-tuned": FusionMethod(_counts, constants=MNZ_POWERS, is_usual=False),
-    "combanz": FusionMethod(_to_the(-1.0)),
+    "rrf": FusionMethod(lambda options, *_: reciprocal_ranks(options.rrf_k), is_scored=False),
+    "rrf-k": FusionMethod(_reciprocal, constants=RRF_KS, is_scored=False, is_default=False),
+    "combsum": FusionMethod(_counts_with_power(0.0)),
+    "combmnz": FusionMethod(_counts_with_power(1.0)),
+    "combmnz-tuned": FusionMethod(_counts, constants=MNZ_POWERS, is_default=False),
+    "combanz": FusionMethod(_counts_with_power(-1.0)),
     "borda": FusionMethod(lambda *_: borda, is_scored=False),
 }
-_SEARCHED = " and ".join(name for name, method in METHODS.items() if method.of_few)
-_UNUSUAL = ", ".join(name for name, method in METHODS.items() if not method.is_usual)
+_FOR_FEW_RUNS = " and ".join(name for name, method in METHODS.items() if method.is_for_few_runs)
+_NOT_DEFAULT = ", ".join(name for name, method in METHODS.items() if not method.is_default)
 
 
 @dataclass(frozen=True)
 class FusionOptions:
-    """How runs are fused and judged."""
+    """Options of fusing runs and evaluating fusions."""
 
     measure: tuple[str, ...] = usual(
-        ("nDCG@10",), "What to maximise; repeat it for several.", flag="--measure -m", separator=None
+        ("nDCG@10",), "Measure to maximise; repeat it for several.", flag="--measure -m", separator=None
     )
     method: tuple[str, ...] = usual(
         (),
-        f"{', '.join(METHODS)}; by default all but {_UNUSUAL}, and of more than {FEW} runs {_SEARCHED}.",
+        f"{', '.join(METHODS)}; by default all but {_NOT_DEFAULT}, and with more than {FEW_RUNS} runs also "
+        f"without {_FOR_FEW_RUNS}.",
         choices=tuple(METHODS),
     )
     normalise: str = usual(
         "min-max",
-        f"{', '.join(SCALES)} (fitted to judgments in training), or {CHOOSE}: the best in training.",
+        f"{', '.join(SCALES)} (fitted to training judgments), or {CHOOSE}: the best on the training topics.",
         choices=(*SCALES, CHOOSE),
     )
     missing: str = option(
         MINIMUM,
-        "What a document gets that a run lacks: the topic's minimum, or zero.",
+        "Value of documents that a run lacks: its minimum for the topic, or zero.",
         choices=(MINIMUM, ZERO),
     )
     window: tuple[int, ...] = option(
-        (0,), "How many first documents of a run count, 0 for all; of several, the best in training.", low=0
+        (0,),
+        "First documents of each run to use, 0 for all; of several values, the best on the training topics.",
+        low=0,
     )
-    rrf_k: float = option(_RRF_K, "The constant of reciprocal rank fusion.", low=0)
-    restarts: int = option(0, "Further starts of the line searches, drawn at random.", low=0)
-    folds: str = usual("5", "Cross-validation: how many folds, or a JSON file of them.", metavar="N|FILE")
+    rrf_k: float = option(_RRF_K, "Constant k of reciprocal rank fusion.", low=0)
+    restarts: int = option(0, "Additional random starts of the line searches.", low=0)
+    folds: str = usual("5", "Cross-validation: number of folds, or a JSON file of folds.", metavar="N|FILE")
     topic_weights: Mapping[str, float] | None = topic_weights_option()
-    train_topics: str | None = option(None, "Choose on these: 51-100, a list 51,52 or a file.")
-    test_topics: str | None = option(None, "Report on these; default: all others.")
-    in_sample: bool = option(False, "No cross-validation.")
-    bootstrap: int = option(100, "Resamples of topics for the weights' intervals; 0 for none.", low=0)
+    train_topics: str | None = option(None, "Topics to tune on: 51-100, a list 51,52 or a file.")
+    test_topics: str | None = option(None, "Topics to report on; default: all others.")
+    in_sample: bool = option(False, "Tune and evaluate on the same topics, without cross-validation.")
+    bootstrap: int = option(
+        100, "Resamples of topics for the confidence intervals of weights; 0 for none.", low=0
+    )
     certify: float | None = usual(
-        None, "Prove that no weights do better in sample than linear's by more than this.", low=0
+        None, "Certify that no weights exceed linear's in-sample mean by more than this.", low=0
     )
     leave_out: tuple[str, ...] = option(
-        (), "Leave out of the judgments what these runs alone have among their first --pool-depth."
+        (), "Leave out judgments of documents that only these runs have in their first --pool-depth ranks."
     )
-    pool_depth: int | None = option(None, f"How deep runs were judged; else a guess, {POOL_DEPTH}.", low=1)
-    boxes: int = option(BOXES, "How many boxes of weights a proof may bound.", low=1)
+    pool_depth: int | None = option(
+        None, f"Depth to which runs were judged; by default {POOL_DEPTH}, a guess.", low=1
+    )
+    boxes: int = option(BOXES, "Maximum number of boxes of weights that a certificate bounds.", low=1)
     depth: int = option(DEPTH, "Run depth.", low=1)
-    seed: int = option(0, "Of folds, restarts and resamples.", low=0)
+    seed: int = option(0, "Seed of folds, restarts and resamples.", low=0)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What fuses runs: all that is needed for other topics.
+    """A fusion with fixed method and weights, which can be applied to other topics.
 
     Attributes
     ----------
     method : str
-        Of `METHODS`; or `SINGLE`.
+        A key of `METHODS`, or `SINGLE`.
     weights : dict of str to float
-        By run; only their proportions count. Of a single run, those of others are 0.
+        Weights by run; only their proportions matter. With the method `SINGLE`, one weight is positive.
     constant : float
-        Reciprocal rank fusion's k, CombMNZ's power; 0 where there is none.
+        The k of reciprocal rank fusion or the power of CombMNZ; 0 for methods without a constant.
     normalise : str
-        The normalisation, where it was chosen; else that of the options.
+        The normalisation if it was selected; empty if it is that of the options.
     window : int
-        How many of each run's first documents count; 0 for all.
+        Number of first documents used of each run; 0 for all.
     logistic : dict of str to (float, float)
-        By run, a and b of `lmtune.fusion.methods.fit_logistic`, where that normalises.
+        By run, a and b of `lmtune.fusion.methods.fit_logistic`, if this is the normalisation.
     depths : dict of str to int
-        By run, the most documents that it had for a topic; empty where that is not known.
+        By run, the largest number of documents for a topic; empty if unknown.
     """
 
     method: str
@@ -327,39 +356,39 @@ class Chosen:
 
     @property
     def single_run(self) -> str | None:
-        """The run that is used as it is; None for a fusion."""
+        """The run that is used unchanged; None for a fusion of several."""
         return max(self.weights, key=self.weights.__getitem__) if self.method == SINGLE else None
 
     @property
     def setting(self) -> dict[str, float]:
-        """The parameters of the sum."""
+        """The parameters of the pool's formula."""
         if self.single_run is not None:
             return {self.single_run: 1.0}
         return self.weights
 
     @property
-    def said(self) -> list[str]:
-        """What was chosen besides weights, in words."""
-        said = [f"{'power' if 'mnz' in self.method else 'k'} = {self.constant:g}"] if self.constant else []
-        said += [self.normalise] if self.normalise else []
-        return [*said, f"the first {self.window}"] if self.window else said
+    def details(self) -> list[str]:
+        """Texts of the selected parameters other than weights."""
+        texts = [f"{'power' if 'mnz' in self.method else 'k'} = {self.constant:g}"] if self.constant else []
+        texts += [self.normalise] if self.normalise else []
+        return [*texts, f"the first {self.window}"] if self.window else texts
 
     def renamed(self, names: Mapping[str, str]) -> Chosen:
-        """Return the same for runs of other names, given these by the old ones."""
+        """Return the fusion with other names of runs; `names` maps old names to new ones."""
         weights = {names[name]: weight for name, weight in self.weights.items()}
-        logistic = {names[name]: own for name, own in self.logistic.items()}
+        logistic = {names[name]: parameters for name, parameters in self.logistic.items()}
         depths = {names[name]: depth for name, depth in self.depths.items()}
         return replace(self, weights=weights, logistic=logistic, depths=depths)
 
     @property
     def shares(self) -> dict[str, float]:
-        """The weights, adding up to 1."""
+        """The weights, normalised to the sum 1."""
         total = sum(self.weights.values()) or 1.0
         return {name: weight / total for name, weight in self.weights.items()}
 
 
 def rankings(runs: RunSet, chosen: Chosen, options: FusionOptions) -> Sequence[Ranking]:
-    """Rank all topics of runs with what was chosen, which names these runs."""
+    """Apply a fusion to all topics of runs; the fusion's weights have the names of these runs."""
     return rank(fused_pool(runs, chosen, options), chosen.setting, hits=options.depth)
 
 
@@ -370,7 +399,7 @@ def fused_pool(
     qrels: Qrels | None = None,
     topics: Sequence[str] | None = None,
 ) -> CandidatePool:
-    """Return the pool on which a choice's weights add runs up; see `RunSet.pool`."""
+    """Return the candidate pool on which the fusion's weights are the setting; see `RunSet.pool`."""
     if chosen.single_run is not None:
         return runs.only(chosen.single_run).pool(_points_by_rank, qrels, topics)
     method, runs = METHODS[chosen.method], runs.first(chosen.window)
@@ -381,44 +410,44 @@ def fused_pool(
 
 
 def _points_by_rank(scores: Doubles) -> Doubles:
-    """Return points that fall with the rank; the last retrieved has as many as documents were retrieved."""
+    """Return c - rank + 1 for the ranks of a single run with c documents."""
     points: Doubles = scores.shape[1] - ranks(scores) + 1.0
     return points
 
 
-def kept_fusion(
+def read_fusion(
     path: PathLike, *, measure: str | None = None, method: str | None = None
 ) -> tuple[Chosen, FusionOptions]:
-    """Read what `lmtune fuse --format json` printed: what was chosen, and the options that it depends on.
+    """Read a fusion and its options from the JSON output of `lmtune fuse`.
 
     Parameters
     ----------
     path : path-like
-        The file.
+        A file with the output of ``lmtune fuse --format json``.
     measure, method : str, optional
-        Which row to take; by default the fusion that was recommended, or the only one asked for.
+        The row of the fusion; by default the recommended one, or the only one that was requested.
 
     Raises
     ------
     InputError
-        For a file that is anything else, or without such a row.
+        For any other file, or if there is no such row.
     """
-    accepted = "what lmtune fuse --format json printed"
+    accepted = "the JSON output of lmtune fuse (--format json)"
     content = read_json(path, {"output": dict, "options": dict}, accepted=accepted)
     wanted = None if measure is None else str(parse_measure(measure))
-    kept, others = content["options"], ""
-    # Up to version 0.3 there were also powers, empty unless weights depended on the query.
-    output = {name: own for name, own in content["output"].items() if name != "powers" or own}
+    stored, others = content["options"], ""
+    # Files of versions up to 0.3 also have powers, which are empty unless weights depend on the query.
+    output = {name: value for name, value in content["output"].items() if name != "powers" or value}
     try:
         if not (measure is None and method is None):
             output, others = _output_of_row(content, wanted, method)
     except (KeyError, TypeError, AttributeError, IndexError):
         raise InputError("not a fusion", file=path, accepted=accepted) from None
     if others:
-        named = " ".join(filter(None, [wanted, method]))
-        raise InputError("no fusion by this measure and method", file=path, value=named, accepted=others)
+        row = " ".join(filter(None, [wanted, method]))
+        raise InputError("no fusion with this measure and method", file=path, value=row, accepted=others)
     try:
-        options = FusionOptions(**{name: kept[name] for name in ("normalise", "missing", "rrf_k", "depth")})
+        options = FusionOptions(**{name: stored[name] for name in ("normalise", "missing", "rrf_k", "depth")})
         check(options)
         return _checked(Chosen(**output), options), options
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
@@ -426,7 +455,7 @@ def kept_fusion(
 
 
 def _checked(chosen: Chosen, options: FusionOptions) -> Chosen:
-    """Return a choice with numbers of the right kinds; raise ValueError or TypeError for any other."""
+    """Return a fusion with values of the right types; raise ValueError or TypeError for invalid values."""
     weights = {str(name): float(value) for name, value in chosen.weights.items()}
     depths = {str(name): operator.index(depth) for name, depth in chosen.depths.items()}
     logistic = {str(name): (float(a), float(b)) for name, (a, b) in chosen.logistic.items()}
@@ -450,49 +479,50 @@ def _checked(chosen: Chosen, options: FusionOptions) -> Chosen:
 def _output_of_row(
     content: Mapping[str, Any], measure: str | None, method: str | None
 ) -> tuple[dict[str, Any], str]:
-    """Return what a row chose, by default that of the first measure and the recommended one.
+    """Return the fusion of a row, by default the recommended row of the first measure.
 
-    Without such a row, return the measures and methods that there are.
+    If there is no such row, return the measures and methods of all rows as the second value.
     """
     rows = content["rows"]
     measure = rows[0]["measure"] if measure is None else measure
     for row in rows:
         is_named = row["recommended"] if method is None else row["method"] == method.lower()
         if row["measure"] == measure and is_named:
-            output = {one.name: row[one.name] for one in fields(Chosen) if row.get(one.name)}
+            output = {entry.name: row[entry.name] for entry in fields(Chosen) if row.get(entry.name)}
             weights = {run: row["weights"].get(run, 0.0) for run in content["runs"]}
             return output | {"weights": weights, "depths": content["output"].get("depths", {})}, ""
     return {}, ", ".join(dict.fromkeys(f"{row['measure']} {row['method']}" for row in rows))
 
 
-def for_runs(chosen: Chosen, runs: RunSet) -> Chosen:
-    """Return what was chosen for other runs, told by their names or else, which a note says, by their order.
+def match_runs(chosen: Chosen, runs: RunSet) -> Chosen:
+    """Return a fusion for these runs, matched by name, or in their order with a note if names differ.
 
     Raises
     ------
     InputError
-        For another number of runs.
+        For a different number of runs.
     """
     weights = chosen.weights
     if len(runs.names) != len(weights):
-        raise InputError("another number of runs", value=list(runs.given), accepted=", ".join(weights))
+        accepted = f"{len(weights)} runs: {', '.join(weights)}"
+        raise InputError("wrong number of runs", value=list(runs.input_order), accepted=accepted)
     if set(runs.names) != set(weights):
-        pairs = [f"{run} for {name}" for run, name in zip(runs.given, weights, strict=True)]
-        note(f"runs of other names, taken in their order: {', '.join(pairs)}")
-        chosen = chosen.renamed(dict(zip(weights, runs.given, strict=True)))
+        pairs = [f"{run} for {name}" for run, name in zip(runs.input_order, weights, strict=True)]
+        note(f"the runs have other names than those of the fusion; matched by order: {', '.join(pairs)}")
+        chosen = chosen.renamed(dict(zip(weights, runs.input_order, strict=True)))
     return chosen
 
 
-def ties_of(pool: CandidatePool) -> int:
-    """Return how many unequal scores rounding made equal in a pool of runs."""
+def count_ties(pool: CandidatePool) -> int:
+    """Return the number of unequal scores that rounding made equal in a pool of runs."""
     assert isinstance(pool.formula, WeightedSum)
     return pool.formula.tied
 
 
 def note_ties(tied: int) -> None:
-    """Say how many unequal scores rounding made equal."""
+    """Print a note if rounding made unequal scores equal."""
     if tied:
         note(
-            f"{quantity(tied, 'score')} of a run and topic, less than 2^-30 of the largest from the next, "
-            "added up as equal to it"
+            f"rounding made {quantity(tied, 'score')} equal to the next one, from which they differ by less "
+            "than 2^-30 of the largest score of their run and topic"
         )

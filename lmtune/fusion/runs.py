@@ -1,4 +1,4 @@
-"""Runs side by side: their scores made comparable, as the columns of a pool."""
+"""Sets of runs, and candidate pools whose columns are the runs' scores."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ from lmtune.models.parameter import Parameter
 from lmtune.progress import note, quantity
 
 Scores = Doubles
-"""Of one topic's documents, shape (runs, documents), NaN where a run has not retrieved one."""
+"""Scores of a topic's documents, shape (runs, documents); NaN if a run has not retrieved a document."""
 Columns = Callable[[Scores], Scores]
-"""Makes values of scores, 0 where a run has not retrieved a document."""
+"""Maps scores to the values that are added up; 0 if a run has not retrieved a document."""
 
 POOL_DEPTH = 100
-"""How deep runs are usually judged at TREC, for want of knowing."""
+"""Default depth of the judging pool: TREC's usual depth."""
 
 MINIMUM, ZERO = "minimum", "zero"
-_BITS = 25  # so that differences times differences are exact
-_MOST_BITS = 30  # that a column of whole numbers has room for
-_SMALL = 2.0**-8  # of a topic's largest value: a run below it is rounded by its own
+_BITS = 25  # so that products of differences are exact
+_MOST_BITS = 30  # of a column of 32-bit integers
+_SMALL = 2.0**-8  # a run whose largest value is below this share of the topic's has its own unit
 
 
 EQUAL = "equal"
-"""The simplest weights: the same for all runs."""
+"""Name of the simplest weights: the same for all runs."""
 
 
 class WeightedSum(Formula):
     """The score ``sum over runs of weight * unit * column``.
 
-    Columns are whole numbers, which stand where term frequencies do, and a topic's unit of a run, a power
-    of two, where a term's value does: documents of equal columns get equal bits, and where weights are
-    whole numbers too, sums of one unit are exact.
+    A run is stored like a query term: its column of integers as term frequencies, and its unit, a power of
+    two for each topic, as the term's value. Documents with equal columns therefore have bitwise equal scores.
+    If the weights are integers too, sums of columns with the same unit are exact.
 
     Parameters
     ----------
     names : sequence of str
-        The runs', one a weight.
+        Names of the runs, which are also the names of their weights.
     tied : int
-        How many unequal values of a topic and run are equal in the columns.
+        Number of unequal scores that rounding made equal.
     """
 
     name = "weighted-sum"
@@ -68,16 +68,16 @@ class WeightedSum(Formula):
         self.simpler = ((EQUAL, dict.fromkeys(names, equal)),)
 
     def ridge(self, rows: NDArray[Any]) -> Ridge:  # noqa: ARG002
-        """Pull weights to equal ones: the mean square of how far each is from 1, in units of equal ones."""
+        """Penalise the mean squared deviation from equal weights, in units of the equal weight."""
         runs = len(self.runs)
         return Ridge(np.full(runs, 1.0 / runs), np.full(runs, runs**0.5))
 
     def lengths(self, index: Index) -> Integers32:
-        """Return no lengths: they play no part."""
+        """Return zeros: document lengths are not used."""
         return np.zeros(index.num_docs, np.int32)
 
     def differentiate(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
-        """Score one topic's documents; the gradients in weights are the columns."""
+        """Score a topic's documents; the gradients with respect to the weights are the columns."""
         scores, gradient = np.empty(topic.length.size), np.empty((setting.size, topic.length.size))
         kernels.differentiate_sum(
             topic.tf.astype(np.int32), setting * topic.value, topic.value, scores, gradient
@@ -92,14 +92,14 @@ class WeightedSum(Formula):
         gradient: Doubles,
         product: Booleans,
     ) -> None:
-        """Fill scores and gradients of many topics at once."""
+        """Fill the scores and gradients of several topics."""
         product[:] = False
         columns = documents.terms[:, :1] + np.arange(len(self.runs))
         units = documents.value[columns]
         kernels.differentiate_sums(documents.tf, documents.tfs, setting * units, units, likelihood, gradient)
 
     def rank_scores(self, documents: Documents, settings: Doubles, out: Doubles) -> None:
-        """Fill scores, topic by topic and, within a topic, setting by setting."""
+        """Fill the scores, ordered by topic, setting and document."""
         filled, runs = 0, len(self.runs)
         sizes = np.diff(documents.docs)[:, 0].tolist()
         for docs, tfs, terms in zip(sizes, documents.tfs, documents.terms, strict=True):
@@ -112,211 +112,237 @@ class WeightedSum(Formula):
 
 @dataclass(frozen=True)
 class RunIndex:
-    """What a pool asks of an index: docnos, and runs' columns as postings of made-up terms."""
+    """An index for a pool of runs: docnos, and the runs' columns as postings of artificial terms.
+
+    Attributes
+    ----------
+    listed : sequence of str
+        Docnos by document number, ascending.
+    numbers : dict of str to int
+        Document numbers by docno.
+    columns : dict of str to Postings
+        Columns by ``"TOPIC RUN"``.
+    """
 
     listed: Sequence[str]
     numbers: Mapping[str, int]
-    found: Mapping[str, Postings] = field(default_factory=dict)
+    columns: Mapping[str, Postings] = field(default_factory=dict)
     name: str = "runs"
     total_terms: int = 0
     fingerprint: str = ""
 
     @property
     def num_docs(self) -> int:
-        """The number of documents that a run has retrieved."""
+        """The number of documents that any run has retrieved."""
         return len(self.listed)
 
     @property
     def lengths(self) -> Integers32:
-        """No lengths."""
+        """Zeros: document lengths are not used."""
         return np.zeros(len(self.listed), np.int32)
 
     @property
     def docno_rank(self) -> Integers32:
-        """Documents are numbered by ascending docno."""
+        """The document numbers themselves, since documents are numbered by ascending docno."""
         return np.arange(len(self.listed), dtype=np.int32)
 
     def analyze(self, text: str) -> list[str]:
-        """Return no terms: topics have no text."""
+        """Return no terms, since topics have no text."""
         return text.split()[:0]
 
     def postings(self, term: str) -> Postings | None:
-        """Return a run's column for a topic."""
-        return self.found.get(term)
+        """Return the column of a run for a topic; the term is ``"TOPIC RUN"``."""
+        return self.columns.get(term)
 
     def docnos(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """Return the docnos of document numbers."""
         return [self.listed[doc] for doc in docs]
 
     def doc_numbers(self, docnos: Sequence[str]) -> Integers32:
-        """Return the document numbers of docnos, -1 for those that no run has retrieved."""
+        """Return the document numbers of docnos; -1 if no run has retrieved the document."""
         return np.fromiter((self.numbers.get(docno, -1) for docno in docnos), np.int32, len(docnos))
 
 
 @dataclass(frozen=True, repr=False)
 class RunSet:
-    """Runs of the same topics.
+    """Runs for the same topics.
 
     Attributes
     ----------
     names : tuple of str
-        The runs', ascending, whatever the order in which they were given: so nothing that is computed
-        depends on that.
-    given : tuple of str
-        The same as they were given, for tables.
+        Names of the runs, sorted, so that results do not depend on the order of the input.
+    input_order : tuple of str
+        The same names in the order of the input, for tables.
     docnos : list of str
-        All documents' names, ascending.
+        The docnos of all retrieved documents, ascending.
     numbers : dict of str to int
-        Their places there.
+        Positions in `docnos`.
     docs : dict of str to numpy.ndarray of int32
-        By topic, the documents that a run has retrieved, by descending docno: trec_eval's order of
-        equal scores.
+        By topic, the documents that any run has retrieved, by descending docno, which is trec_eval's order
+        of ties.
     scores : dict of str to Scores
-        By topic, as 32-bit numbers, which is how trec_eval ranks them.
+        Scores by topic, rounded to 32 bits as trec_eval does.
     """
 
     names: tuple[str, ...]
-    given: tuple[str, ...]
+    input_order: tuple[str, ...]
     docnos: list[str]
     numbers: dict[str, int]
     docs: dict[str, Integers32]
     scores: dict[str, Scores]
 
     def __repr__(self) -> str:
-        """Name the runs, and count topics and documents."""
+        """List the runs and count topics and documents."""
         counts = f"{quantity(len(self.docs), 'topic')}, {quantity(len(self.docnos), 'document')}"
-        return f"RunSet({', '.join(self.given)}: {counts})"
+        return f"RunSet({', '.join(self.input_order)}: {counts})"
 
     @classmethod
-    def of(cls, given: Mapping[str, RunLike]) -> RunSet:
-        """Put runs side by side, by name: scores by topic and docno, or as `lmtune.io.frames` has it.
+    def of(cls, runs: Mapping[str, RunLike]) -> RunSet:
+        """Create a set of named runs.
+
+        Parameters
+        ----------
+        runs : mapping of str to run
+            By name; each run maps topics to docnos to scores, or is one of the forms of `lmtune.io.frames`.
 
         Raises
         ------
         InputError
-            For runs without a common topic, or a score beyond 32 bits.
+            If the runs have no common topic, or a score exceeds the range of 32-bit floats.
         """
-        runs: dict[str, Mapping[str, Mapping[str, float]]] = {
+        loaded: dict[str, Mapping[str, Mapping[str, float]]] = {
             name: run if isinstance(run, dict) else as_run(run, name=name)
-            for name, run in sorted(given.items(), key=lambda item: item[0])
+            for name, run in sorted(runs.items(), key=lambda item: item[0])
         }
-        names = tuple(runs)
-        for place, name in enumerate(names):
-            for other in names[:place]:
-                if runs[name] == runs[other]:
-                    note(f"the run {name} is the same as {other}")
-        topics = list(dict.fromkeys(topic for run in runs.values() for topic in run))
-        common = [topic for topic in topics if all(topic in run for run in runs.values())]
+        names = tuple(loaded)
+        for position, name in enumerate(names):
+            for other in names[:position]:
+                if loaded[name] == loaded[other]:
+                    note(f"run {name} is identical to run {other}")
+        topics = list(dict.fromkeys(topic for run in loaded.values() for topic in run))
+        common = [topic for topic in topics if all(topic in run for run in loaded.values())]
         if not common:
             raise InputError(
-                "the runs have no topic in common", value=names, accepted="runs of one set of topics"
+                "the runs have no topic in common", value=names, accepted="runs for the same topics"
             )
         if len(common) < len(topics):
-            partly = f"{len(topics) - len(common)} of {len(topics)} topics"
-            note(f"{partly} are not in every run: one that lacks a topic adds nothing there")
-        docnos = sorted({docno for run in runs.values() for own in run.values() for docno in own})
+            incomplete = f"{len(topics) - len(common)} of {len(topics)} topics"
+            note(f"{incomplete} are missing from some runs, which add nothing to the scores of these topics")
+        docnos = sorted({docno for run in loaded.values() for ranking in run.values() for docno in ranking})
         numbers = {docno: number for number, docno in enumerate(docnos)}
         docs, scores, constant = {}, {}, dict.fromkeys(names, 0)
         for topic in topics:
-            own = [run.get(topic, {}) for run in runs.values()]
-            union = np.array(sorted({numbers[d] for one in own for d in one}, reverse=True), np.int32)
-            at_number = {int(number): at for at, number in enumerate(union)}
-            docs[topic], table = union, np.full((len(names), union.size), np.nan)
-            for row, name, one in zip(table, names, own, strict=True):
-                at = [at_number[numbers[docno]] for docno in one]
+            rankings = [run.get(topic, {}) for run in loaded.values()]
+            union = {numbers[docno] for ranking in rankings for docno in ranking}
+            docs[topic] = np.array(sorted(union, reverse=True), np.int32)
+            column = {int(number): index for index, number in enumerate(docs[topic])}
+            table = np.full((len(names), docs[topic].size), np.nan)
+            for row, name, ranking in zip(table, names, rankings, strict=True):
+                at = [column[numbers[docno]] for docno in ranking]
                 with np.errstate(over="ignore"):
-                    row[at] = np.fromiter(one.values(), np.float64, len(one)).astype(np.float32)
+                    row[at] = np.fromiter(ranking.values(), np.float64, len(ranking)).astype(np.float32)
                 if not np.isfinite(row[at]).all():
-                    raise InputError(f"a score of {name} is beyond 32 bits", value=topic)
-                constant[name] += len(one) > 1 and np.ptp(row[at]) == 0.0
+                    raise InputError(f"run {name} has a score beyond 32 bits for the topic", value=topic)
+                constant[name] += len(ranking) > 1 and np.ptp(row[at]) == 0.0
             scores[topic] = table
         for name, count in constant.items():
             if count:
-                note(f"{name}: all documents of {quantity(int(count), 'topic')} have one score")
-        return cls(names, tuple(given), docnos, numbers, docs, scores)
+                note(f"run {name}: all scores are equal for {quantity(int(count), 'topic')}")
+        return cls(names, tuple(runs), docnos, numbers, docs, scores)
 
     @property
     def depths(self) -> dict[str, int]:
-        """The most documents that each run has for a topic."""
+        """The depth of each run: its largest number of documents for a topic."""
         counts = [(~np.isnan(table)).sum(axis=1) for table in self.scores.values()]
         deepest = dict(zip(self.names, np.max(counts, axis=0).tolist(), strict=True))
-        return {name: deepest[name] for name in self.given}
+        return {name: deepest[name] for name in self.input_order}
 
     def only(self, name: str) -> RunSet:
-        """Return one run by itself."""
-        place = self.names.index(name)
+        """Return a set with a single run."""
+        index = self.names.index(name)
         docs, scores = {}, {}
         for topic, table in self.scores.items():
-            own = ~np.isnan(table[place])
-            if own.any():
-                docs[topic], scores[topic] = self.docs[topic][own], table[place : place + 1, own]
+            is_retrieved = ~np.isnan(table[index])
+            if is_retrieved.any():
+                docs[topic] = self.docs[topic][is_retrieved]
+                scores[topic] = table[index : index + 1, is_retrieved]
         return RunSet((name,), (name,), self.docnos, self.numbers, docs, scores)
 
     def first(self, window: int) -> RunSet:
-        """Return these runs with so many of each one's first documents a topic; with 0, all."""
+        """Truncate each run to its first `window` documents of a topic; 0 returns the runs unchanged."""
         docs, scores = {}, {}
         for topic, table in self.scores.items() if window else ():
             cut = np.where(ranks(table) <= window, table, np.nan)
-            own = ~np.isnan(cut).all(axis=0)
-            docs[topic], scores[topic] = self.docs[topic][own], cut[:, own]
+            is_retrieved = ~np.isnan(cut).all(axis=0)
+            docs[topic], scores[topic] = self.docs[topic][is_retrieved], cut[:, is_retrieved]
         return replace(self, docs=docs, scores=scores) if window else self
 
     def without_unique(self, qrels: Qrels, runs: Sequence[str], depth: int) -> dict[str, dict[str, int]]:
-        """Leave out the judgments of what some runs alone have among their first documents.
+        """Return the judgments without documents that only some runs have among their first `depth`.
 
-        These are as TREC would have them without these runs (Voorhees, SIGIR 1998; Zobel, SIGIR 1998), if
-        pools were `depth` deep and of the runs here.
+        If the judging pool had this depth and was made of the runs of this set, these are the judgments that
+        TREC would have made without the given runs (Voorhees, SIGIR 1998; Zobel, SIGIR 1998).
+
+        Parameters
+        ----------
+        qrels : mapping of str to mapping of str to int
+            Gains by topic and docno.
+        runs : sequence of str
+            Names of the runs to leave out.
+        depth : int
+            Depth of the judging pool.
 
         Raises
         ------
         InputError
-            For a run that is not here, or where no other is.
+            For an unknown run, or if no other run is left.
         """
         for name in runs:
             if name not in self.names or len(set(runs)) == len(self.names):
-                raise InputError("bad --leave-out", value=name, accepted=f"some of {', '.join(self.given)}")
-        left = np.isin(self.names, runs)
-        kept: dict[str, dict[str, int]] = {}
+                accepted = f"some of {', '.join(self.input_order)}"
+                raise InputError("bad --leave-out", value=name, accepted=accepted)
+        is_left_out = np.isin(self.names, runs)
+        reduced: dict[str, dict[str, int]] = {}
         for topic, gains in qrels.items():
-            pooled = ranks(self.scores.get(topic, np.empty((left.size, 0)))) <= depth
-            unique = pooled[left].any(axis=0) & ~pooled[~left].any(axis=0)
-            gone = {self.docnos[doc] for doc in self.docs.get(topic, np.empty(0, np.int32))[unique]}
-            kept[topic] = {docno: gain for docno, gain in gains.items() if docno not in gone}
-        return kept
+            pooled = ranks(self.scores.get(topic, np.empty((is_left_out.size, 0)))) <= depth
+            unique = pooled[is_left_out].any(axis=0) & ~pooled[~is_left_out].any(axis=0)
+            removed = {self.docnos[doc] for doc in self.docs.get(topic, np.empty(0, np.int32))[unique]}
+            reduced[topic] = {docno: gain for docno, gain in gains.items() if docno not in removed}
+        return reduced
 
     def pool(
         self, columns: Columns, qrels: Qrels | None = None, topics: Sequence[str] | None = None
     ) -> CandidatePool:
-        """Return a pool whose formula adds up the runs' columns.
+        """Return a pool whose formula is the weighted sum of the runs' columns.
 
         Parameters
         ----------
         columns : callable
-            From `lmtune.fusion.methods`. Values are rounded to 2^-25 of the topic's largest; those
-            of a run that is far below it, or whose unequal values would so become equal, to 2^-30 of
-            its own largest in that topic.
+            A function of `lmtune.fusion.methods`. Its values are rounded to 2^-25 of the topic's largest
+            value. A run is rounded to 2^-30 of its own largest value in the topic if that is much smaller, or
+            if the coarser rounding made unequal values equal.
         qrels : mapping, optional
             Judgments.
         topics : sequence of str, optional
-            All by default; one that no run has gets no documents.
+            All by default; a topic that is in no run has no documents.
         """
         topics = tuple(self.docs if topics is None else topics)
-        nothing = np.empty(0, np.int32), np.empty((len(self.names), 0))
-        docs = [self.docs.get(topic, nothing[0]) for topic in topics]
-        known = [self.scores.get(topic, nothing[1]) for topic in topics]
-        rounded = [round_columns(columns(own)) for own in known]
+        no_docs, no_scores = np.empty(0, np.int32), np.empty((len(self.names), 0))
+        docs = [self.docs.get(topic, no_docs) for topic in topics]
+        scores = [self.scores.get(topic, no_scores) for topic in topics]
+        rounded = [round_columns(columns(table)) for table in scores]
         collected = []
-        found: dict[str, Postings] = {}
+        postings: dict[str, Postings] = {}
         terms = [tuple(f"{topic} {name}" for name in self.names) for topic in topics]
-        for own_docs, (tf, _, _), names in zip(docs, rounded, terms, strict=True):
-            unjudged = np.full(own_docs.size, UNJUDGED, np.int32)
-            collected.append(topic_columns(own_docs, np.zeros_like(own_docs), unjudged, tf))
-            found |= {
-                name: Postings(own_docs[::-1], row[::-1])
+        for topic_docs, (tf, _, _), names in zip(docs, rounded, terms, strict=True):
+            unjudged = np.full(topic_docs.size, UNJUDGED, np.int32)
+            collected.append(topic_columns(topic_docs, np.zeros_like(topic_docs), unjudged, tf))
+            postings |= {
+                name: Postings(topic_docs[::-1], row[::-1])
                 for name, row in zip(names, tf, strict=True)
-                if own_docs.size
+                if topic_docs.size
             }
-        index = RunIndex(self.docnos, self.numbers, found)
+        index = RunIndex(self.docnos, self.numbers, postings)
         formula = WeightedSum(self.names, sum(tied for _, _, tied in rounded))
         candidates = join_columns(collected)
         queries = [[QueryColumn(name, 0, 1) for name in names] for names in terms]
@@ -324,7 +350,7 @@ class RunSet:
         candidates.gain[:] = gain
         each = len(self.names) * len(topics)
         return CandidatePool(
-            name=" + ".join(self.given),
+            name=" + ".join(self.input_order),
             index=index,
             topics=topics,
             terms=tuple(terms),
@@ -340,24 +366,24 @@ class RunSet:
 
 
 def ranks(scores: Scores) -> Scores:
-    """Return ranks from 1 in trec_eval's order; NaN where a run has not retrieved a document."""
+    """Return ranks from 1 in trec_eval's order; NaN if a run has not retrieved the document."""
     order = np.argsort(-scores, axis=1, kind="stable")
-    found = np.empty(scores.shape)
-    np.put_along_axis(found, order, np.arange(1.0, scores.shape[1] + 1.0)[None], axis=1)
-    return np.where(np.isnan(scores), np.nan, found)
+    by_document = np.empty(scores.shape)
+    np.put_along_axis(by_document, order, np.arange(1.0, scores.shape[1] + 1.0)[None], axis=1)
+    return np.where(np.isnan(scores), np.nan, by_document)
 
 
 class Rounded(NamedTuple):
-    """One topic's columns as whole numbers.
+    """A topic's columns, rounded to integer multiples of a unit.
 
     Attributes
     ----------
     tf : numpy.ndarray of int32, shape (runs, documents)
-        How often each value holds its run's unit.
+        Values divided by the run's unit, rounded.
     units : numpy.ndarray of float64, shape (runs,)
         Powers of two.
     tied : int
-        How many unequal values of a run became equal.
+        Number of unequal values of a run that became equal.
     """
 
     tf: Integers32
@@ -366,46 +392,57 @@ class Rounded(NamedTuple):
 
 
 def round_columns(values: Scores) -> Rounded:
-    """Round one topic's columns; see `RunSet.pool`."""
+    """Round a topic's columns as described at `RunSet.pool`."""
     largest = np.abs(values).max(axis=1, initial=0.0)
     most = largest.max(initial=0.0)
     units = np.full(largest.size, 2.0 ** (np.frexp(most)[1] - _BITS))
     rising = np.sort(values, axis=1)
     distinct = np.diff(rising) > 0.0
 
-    def tied() -> Integers:
-        found: Integers = (distinct & (np.diff(np.rint(rising / units[:, None])) == 0.0)).sum(axis=1)
-        return found
+    def count_new_ties() -> Integers:
+        by_run: Integers = (distinct & (np.diff(np.rint(rising / units[:, None])) == 0.0)).sum(axis=1)
+        return by_run
 
-    finer = (largest > 0.0) & ((largest < _SMALL * most) | (tied() > 0))
+    finer = (largest > 0.0) & ((largest < _SMALL * most) | (count_new_ties() > 0))
     units = np.where(finer, 2.0 ** (np.frexp(largest)[1] - float(_MOST_BITS)), units)
-    return Rounded(np.rint(values / units[:, None]).astype(np.int32), units, int(tied().sum()))
+    return Rounded(np.rint(values / units[:, None]).astype(np.int32), units, int(count_new_ties().sum()))
 
 
-def in_band(columns: NDArray[Any], depth: int) -> Booleans:
-    """Tell the documents that fewer than `depth` others precede in every column, shape (runs, documents)."""
+def skyband_mask(columns: NDArray[Any], depth: int) -> Booleans:
+    """Return a mask of the documents that fewer than `depth` others precede in all columns.
+
+    Parameters
+    ----------
+    columns : numpy.ndarray, shape (runs, documents)
+        Documents in tie order.
+    depth : int
+        At least 1.
+    """
     order = np.argsort(-columns, axis=1, kind="stable")
-    places = np.empty_like(order)
-    np.put_along_axis(places, order, np.arange(order.shape[1])[None], axis=1)
+    ranks_by_run = np.empty_like(order)
+    np.put_along_axis(ranks_by_run, order, np.arange(order.shape[1])[None], axis=1)
     keep = np.ones(order.shape[1], np.bool_)
     if keep.size > depth:
-        kernels.in_band(places, depth, keep)
+        kernels.in_band(ranks_by_run, depth, keep)
     return keep
 
 
 def prune(pool: CandidatePool, depth: int) -> CandidatePool:
-    """Leave out the documents that no weights from 0 on bring among a topic's best `depth`.
+    """Leave out the documents that rank below `depth` at all weights >= 0.
 
-    At least `depth` others precede them in every column, ties in tie order; rounding keeps the order of
-    sums of ordered columns. So the best `depth` stay the same at all weights, to the last tie.
+    At least `depth` other documents precede them in every column, with ties in tie order. Rounding does not
+    change the order of sums of ordered columns. The first `depth` documents, including ties, are therefore
+    the same as without pruning at all weights.
     """
-    kept = pruned(pool, lambda pool, t: np.flatnonzero(in_band(pool.tf_block(pool.candidates, t), depth)))
+    smaller = pruned(
+        pool, lambda pool, t: np.flatnonzero(skyband_mask(pool.tf_block(pool.candidates, t), depth))
+    )
     pruning = Pruning("tf", depth, 1.0, np.inf, 0.0, np.zeros(len(pool.topics), np.bool_))
-    return replace(kept, pruning=pruning)
+    return replace(smaller, pruning=pruning)
 
 
-def pruned_for(pool: CandidatePool, measure: Measure, depth: int) -> tuple[CandidatePool, int]:
-    """Return what a measure needs of a pool: its candidates down to the cutoff, and how deep they are."""
+def prune_for_measure(pool: CandidatePool, measure: Measure, depth: int) -> tuple[CandidatePool, int]:
+    """Return a pool pruned to the measure's cutoff, and the depth of its rankings."""
     cutoff = min(measure.cutoff or depth, depth)
     if pool.pruning is None:
         return prune(pool, cutoff), cutoff

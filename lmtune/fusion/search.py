@@ -1,4 +1,4 @@
-"""A measure's mean along a line of weights, exactly, and weights found by searches along lines."""
+"""Exact line search of run weights, and the other methods that fit weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmtune.arrays import Doubles, Integers, Integers32
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.fusion import kernels
-from lmtune.fusion.runs import in_band, pruned_for
+from lmtune.fusion.runs import prune_for_measure, skyband_mask
 from lmtune.measures.evaluate import DEPTH, divisors, measure_settings, worths
 from lmtune.measures.kinds import Code
 from lmtune.measures.measure import Measure, MeasureLike, parse_measure
@@ -26,12 +26,12 @@ from lmtune.tuning.ridge import RIDGES, RidgeTuner
 from lmtune.tuning.surrogate import SurrogateTuner, smooth_form
 from lmtune.tuning.tuner import FitProgress, SearchRecord, Tuner
 
-# Pairs of documents looked at together: their crossings fit in memory.
+# Pairs of documents per piece of a line; bounds the memory of their crossings.
 _PAIRS = 1 << 23
-_SECONDS = 2e-8  # a pair, or a document's column
-# Up to this cutoff, with more documents than that, those that never come so high are worth a look.
+_SECONDS = 2e-8  # time for a pair of documents, or for one document's column
+# Below this cutoff, and with more documents than `_FEW`, documents that never reach the cutoff are removed.
 _SHALLOW, _FEW = 200, 100
-# Means that differ by less are equal but for rounding.
+# Means that differ by less than this are equal up to rounding.
 EQUAL = 1e-12
 _LARGEST_WEIGHT = 1 << 26
 
@@ -42,9 +42,9 @@ class Steps(NamedTuple):
     Attributes
     ----------
     at : numpy.ndarray of float64, shape (steps,)
-        Where each step begins. Where the next begins at the same t, it is that point alone.
+        Where each step begins. A step is a single point if the next one begins at the same t.
     value : numpy.ndarray of float64, shape (steps,) or (steps, columns)
-        The value from there on.
+        The value of each step.
     end : float
         Where the last step ends.
     """
@@ -55,12 +55,12 @@ class Steps(NamedTuple):
 
     @property
     def width(self) -> Doubles:
-        """How long each step is; 0 for a point."""
+        """The length of each step; 0 for a point."""
         return np.diff(self.at, append=self.end)
 
 
 class TopicLine(NamedTuple):
-    """A topic's relevant documents, what they add up to, all columns, shape (runs, documents), and units."""
+    """A topic's relevant documents, measure scale, columns of shape (runs, documents), and their units."""
 
     standing: kernels.Standing
     goal: MeasureScale
@@ -69,35 +69,41 @@ class TopicLine(NamedTuple):
 
 
 def check_measure(measure: Measure) -> None:
-    """Refuse a measure that is no sum over ranks of relevant documents."""
+    """Raise `InputError` unless a measure is a sum over the ranks of relevant documents."""
     if measure.is_slow:
         accepted = "AP, nDCG@k, P@k, RR, R@k, Bpref, Success@k"
         raise InputError("no exact line search for the measure", value=str(measure), accepted=accepted)
 
 
 class Line:
-    """A measure's mean over topics along lines of weights.
+    """Exact mean of a measure over topics, as a function of the weights on a line.
 
     Parameters
     ----------
     pool : CandidatePool
-        Of a `lmtune.fusion.runs.WeightedSum`.
+        A pool whose formula is a `lmtune.fusion.runs.WeightedSum`.
     measure : Measure
         AP, nDCG, P@k, RR, R@k, Bpref or Success@k.
     topics : numpy.ndarray of int64
-        Places in the pool.
+        Positions of the topics in the pool.
     depth : int
         Run depth.
 
     Attributes
     ----------
+    topics : int
+        Number of topics.
     shares : numpy.ndarray of float64, shape (topics,)
-        What each topic counts in the mean; they add up to 1.
+        Weights of the topics in the mean; their sum is 1.
+    topic_lines : list of TopicLine
+        Topics with relevant documents.
+    rows : list of int
+        The index of each of them among the topics.
 
     Raises
     ------
     InputError
-        For another measure.
+        For a measure without an exact line search.
     """
 
     def __init__(self, pool: CandidatePool, measure: Measure, topics: Integers, depth: int = DEPTH) -> None:
@@ -110,56 +116,56 @@ class Line:
         relevant_of, others_of = pool.judged_counts(measure.rel)
         divisor = divisors(pool, measure)
         self._cutoff = min(measure.cutoff or depth, depth)
-        self.parts: list[TopicLine] = []
-        self.places: list[int] = []
+        self.topic_lines: list[TopicLine] = []
+        self.rows: list[int] = []
         for row, t in enumerate(topics.tolist()):
             gain = pool.candidates.gain[pool.candidates.rows(t)]
             relevant = gain >= measure.rel
             if not relevant.any():
                 continue
             position = np.flatnonzero(relevant)
-            place = np.full(gain.size, -1)
-            place[position] = np.arange(position.size)
-            counts = relevant if kind == Code.AP else (gain >= 0) & ~relevant & (kind == Code.BPREF)
+            relevant_index = np.full(gain.size, -1)
+            relevant_index[position] = np.arange(position.size)
+            is_special = relevant if kind == Code.AP else (gain >= 0) & ~relevant & (kind == Code.BPREF)
             zeros = np.zeros(position.size, np.int64)
             worth = worths(measure, gain[position])
-            standing = kernels.Standing(position, worth, place, counts, zeros, zeros.copy())
+            standing = kernels.Standing(position, worth, relevant_index, is_special, zeros, zeros.copy())
             sizes = int(relevant_of[t]), int(others_of[t])
             goal = MeasureScale(kind, self._cutoff, *sizes, float(divisor[t]))
             units = pool.value[pool.term_rows(t)]
-            self.parts.append(TopicLine(standing, goal, pool.tf_block(pool.candidates, t), units))
-            self.places.append(row)
+            self.topic_lines.append(TopicLine(standing, goal, pool.tf_block(pool.candidates, t), units))
+            self.rows.append(row)
 
     def steps(self, begin: Doubles, end: Doubles, shares: Doubles | None = None) -> Iterator[Steps]:
-        """Yield the measure's steps from weights `begin` to weights `end`, piece by piece.
+        """Yield the mean's steps from weights `begin` to weights `end`, piece by piece.
 
         Parameters
         ----------
         begin, end : numpy.ndarray of float64, shape (runs,)
-            Weights; t is from 0 at the one to 1 at the other.
+            The weights at t = 0 and at t = 1.
         shares : numpy.ndarray of float64, shape (topics,) or (topics, columns), optional
-            What each topic counts; by default `shares`.
+            Weights of the topics in the mean, or in several means; by default `Line.shares`.
         """
         if shares is None:
             shares = self.shares
-        own = shares[self.places]
+        topic_shares = shares[self.rows]
         ends = np.stack((begin, end))
-        value = np.zeros(own.shape[1:])
+        value = np.zeros(topic_shares.shape[1:])
 
         def prepare(i: int) -> tuple[Doubles, kernels.Standing]:
-            scores, standing = _scores(self.parts[i], ends, self._cutoff)
-            kernels.stand(scores[0], standing)
+            scores, standing = _scores(self.topic_lines[i], ends, self._cutoff)
+            kernels.count_above(scores[0], standing)
             return scores, standing
 
-        seconds = _SECONDS * sum(part.tf.size for part in self.parts)
-        lines = map_range(prepare, len(self.parts), seconds=seconds)
-        for share, (_, standing), part in zip(own, lines, self.parts, strict=True):
-            value = value + share * kernels.value(standing, part.goal)
+        seconds = _SECONDS * sum(topic.tf.size for topic in self.topic_lines)
+        lines = map_range(prepare, len(self.topic_lines), seconds=seconds)
+        for share, (_, standing), topic in zip(topic_shares, lines, self.topic_lines, strict=True):
+            value = value + share * kernels.measure_value(standing, topic.goal)
         pairs = sum(standing.position.size * ab.shape[1] for ab, standing in lines)
         pieces = 1 + pairs // _PAIRS
         edges = np.linspace(0.0, 1.0, pieces + 1)
         for low, high in zip(edges[:-1].tolist(), [*edges[1:-1].tolist(), np.inf], strict=True):
-            keys, changes = self._crossings(lines, low, high, own)
+            keys, changes = self._crossings(lines, low, high, topic_shares)
             total = np.concatenate((value[None], value + np.cumsum(changes, axis=0)))
             last = np.append(keys[1:] != keys[:-1], True)[: keys.size]
             at = np.concatenate(([low], (keys[last] >> 1).view(np.float64)))
@@ -169,56 +175,62 @@ class Line:
     def _crossings(
         self, lines: list[tuple[Doubles, kernels.Standing]], low: float, high: float, shares: Doubles
     ) -> tuple[Integers, Doubles]:
-        """Return where the mean changes, as sorted keys of t and half, and by how much."""
+        """Return the changes of the mean, and their sorted keys, each made of t and the half."""
 
         def work(i: int) -> tuple[Integers, Doubles]:
             (a, b), standing = lines[i]
             room = a.size * standing.position.size
             at, crossings = np.empty(room), np.empty(room, np.int64)
             size = kernels.find_crossings(a, b, standing, low, high, at, crossings)
-            # Numbers from 0 on sort as their bits do.
+            # The bit patterns of non-negative floats sort as the floats do.
             keys = (at[:size].view(np.int64) << 1) | (crossings[:size] & 1)
             order = np.argsort(keys)
             keys, changes = keys[order], at
-            size = kernels.follow(keys, order, crossings, standing, self.parts[i].goal, changes)
+            goal = self.topic_lines[i].goal
+            size = kernels.apply_crossings(keys, order, crossings, standing, goal, changes)
             return keys[:size].copy(), changes[:size].copy()
 
         pairs = sum(standing.position.size * ab.shape[1] for ab, standing in lines)
-        found = map_range(work, len(lines), seconds=_SECONDS * pairs)
-        keys = np.concatenate([np.empty(0, np.int64), *(own for own, _ in found)])
+        by_topic = map_range(work, len(lines), seconds=_SECONDS * pairs)
+        keys = np.concatenate([np.empty(0, np.int64), *(topic_keys for topic_keys, _ in by_topic)])
         order = np.argsort(keys)
-        changes = [np.multiply.outer(own, share) for (_, own), share in zip(found, shares, strict=True)]
+        changes = [
+            np.multiply.outer(change, share) for (_, change), share in zip(by_topic, shares, strict=True)
+        ]
         return keys[order], np.concatenate([np.empty((0, *shares.shape[1:])), *changes])[order]
 
 
 def _scores(part: TopicLine, ends: Doubles, cutoff: int) -> tuple[Doubles, kernels.Standing]:
-    """Return documents' scores at both ends, and their standing, without those that never count."""
+    """Return the scores at both ends and the relevant documents, without documents that never count."""
     scores = np.empty((2, part.tf.shape[1]))
     kernels.weighted_sums(ends * part.units, part.tf, scores)
     standing = part.standing
     if cutoff >= _SHALLOW or scores.shape[1] <= max(cutoff, _FEW):
         return scores, standing._replace(above=standing.above.copy(), special=standing.special.copy())
-    keep = in_band(scores, cutoff)
-    # Bpref counts judged nonrelevant documents wherever they stand above a relevant one.
-    mine = keep[standing.position]
-    position = np.cumsum(keep)[standing.position[mine]] - 1
-    place = np.full(int(keep.sum()), -1)
-    place[position] = np.arange(position.size)
-    empty = np.zeros(position.size, np.int64)
+    keep = skyband_mask(scores, cutoff)
+    # Bpref counts judged non-relevant documents at any rank above a relevant one.
+    kept_relevant = keep[standing.position]
+    position = np.cumsum(keep)[standing.position[kept_relevant]] - 1
+    relevant_index = np.full(int(keep.sum()), -1)
+    relevant_index[position] = np.arange(position.size)
+    zeros = np.zeros(position.size, np.int64)
     return np.ascontiguousarray(scores[:, keep]), kernels.Standing(
-        position, standing.gain[mine], place, standing.counts[keep], empty, empty.copy()
+        position, standing.gain[kept_relevant], relevant_index, standing.is_special[keep], zeros, zeros.copy()
     )
 
 
-def joined(pieces: Iterator[Steps]) -> Steps:
-    """Put a line's pieces together."""
+def join_steps(pieces: Iterator[Steps]) -> Steps:
+    """Concatenate the pieces of a line."""
     every = list(pieces)
-    at, value = np.concatenate([own.at for own in every]), np.concatenate([own.value for own in every])
+    at, value = (
+        np.concatenate([piece.at for piece in every]),
+        np.concatenate([piece.value for piece in every]),
+    )
     return Steps(at, value, every[-1].end)
 
 
 class Best(NamedTuple):
-    """A promising step: its value, and where it is."""
+    """A step's value, its width, and the t of its middle."""
 
     value: float
     width: float
@@ -226,10 +238,7 @@ class Best(NamedTuple):
 
 
 def best_steps(pieces: Iterator[Steps], number: int = 8) -> tuple[list[Best], float]:
-    """Return the best steps, of equal ones the longest first, and the highest value of all.
-
-    A step is named by its middle, a point by itself.
-    """
+    """Return the best steps and the highest value; among equal values, longer steps come first."""
     kept: list[Best] = []
     highest = 0.0
     for steps in pieces:
@@ -246,8 +255,8 @@ def best_steps(pieces: Iterator[Steps], number: int = 8) -> tuple[list[Best], fl
     return kept, highest
 
 
-def between(begin: Doubles, end: Doubles, t: float) -> Doubles:
-    """Return the weights at a place of a line: whole numbers where two runs' scores may be equal there."""
+def weights_at(begin: Doubles, end: Doubles, t: float) -> Doubles:
+    """Return the weights at t on a line; with two runs as integers where possible, for exact ties."""
     if begin.size == 2 and not (begin[1] or end[0]):
         share = Fraction(t).limit_denominator(_LARGEST_WEIGHT)
         if float(share) == t:
@@ -255,48 +264,51 @@ def between(begin: Doubles, end: Doubles, t: float) -> Doubles:
     return (1.0 - t) * begin + t * end
 
 
-# Documents of each setting that make up the lists of measures with small cutoffs: of 25, 50, 100 and 200 for
-# 63 runs each was as good on topics held out, in time that falls with them (experiments/fusion/README.md).
+# Length of the lists that gradients use for measures with small cutoffs. With 63 runs, 25, 50, 100 and 200
+# were equally good on held-out topics; short lists are faster (experiments/fusion/README.md).
 _LISTED = 50
-# How much longer the best climb goes on.
+# Factor on `directions` for the final climb from the best weights.
 _LAST = 8
-# Random weights, and how many of them are climbed from: few runs' means are flat where gradients end.
+# Number of random weights, and of the best among them from which climbs start. With few runs, the measure is
+# often flat around the end point of the gradient.
 _DRAWN, _CLIMBED = 1000, 8
 
 
 @dataclass(eq=False, repr=False)
 class ExactLineSearch(Tuner):
-    """Climb a measure along lines of weights, each time to the best step of the whole line.
+    """Maximise a measure by repeated exact line searches over run weights.
 
-    Weights are 0 or more, and only their proportions count. A line of coordinate k leads from the
-    weights of the other runs, in their proportions, to run k alone: all its weights from 0 to
-    infinity. Where no coordinate improves, random lines through the point are tried, up to both ends
-    of the simplex. With two runs the first line holds all weights, and its best step is the optimum:
-    `bound_` says so. Along a line every place where two documents change their order is looked at
-    (Och, ACL 2003, does so for BLEU); where they are equal, the order is trec_eval's.
+    Weights are at least 0; only their proportions matter. The line of coordinate k leads from the weights of
+    the other runs, in their proportions, to run k alone: the weight of run k goes from 0 to infinity. If no
+    coordinate improves the measure, random lines through the point are searched up to the boundary of the
+    simplex. With two runs, the first line contains all weights, and its best step is the global optimum
+    (see `bound_`).
+
+    A line search considers every point at which two documents swap, as Och (ACL 2003) does for BLEU. Ties are
+    ordered as in trec_eval.
 
     Parameters
     ----------
     measure : str, or an object of ir_measures
         AP, nDCG, P@k, RR, R@k, Bpref or Success@k.
     starts : sequence of mappings, optional
-        Weights by run; equal ones by default.
+        Initial weights by run; equal weights by default.
     restarts : int
-        Further starts, drawn evenly from the simplex.
+        Number of further starts, drawn uniformly from the simplex.
     directions : int
-        Random lines, one after the other, that must all fail before a climb ends; of the best climb,
-        which goes on at last, eight times as many.
+        A climb ends after this many consecutive random lines without improvement. The final climb, from the
+        best weights, uses eight times as many.
     seed : int
-        For restarts and directions.
+        Seed of restarts and directions.
     depth : int
         Run depth.
 
     Attributes
     ----------
     bound_ : float
-        With one or two runs: no weights from 0 on have a higher mean. Infinite otherwise.
+        With one or two runs, no weights >= 0 have a higher mean. Infinite otherwise.
     n_lines_ : int
-        Lines searched.
+        Number of lines searched.
     """
 
     bound_: float = field(init=False)
@@ -313,7 +325,7 @@ class ExactLineSearch(Tuner):
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: FitProgress = None
     ) -> Self:
-        """Search on topics of a pool of runs (all judged ones by default).
+        """Search on topics of a pool of runs (by default all judged topics).
 
         Raises
         ------
@@ -321,7 +333,7 @@ class ExactLineSearch(Tuner):
             For unknown topics, or a measure without an exact line search.
         """
         measure = parse_measure(self.measure)
-        pool, depth = pruned_for(pool, measure, self.depth)
+        pool, depth = prune_for_measure(pool, measure, self.depth)
         report = self._report(progress)
         record = SearchRecord(pool, measure, space=None, topics=topics, depth=depth)
         rng = np.random.default_rng(self.seed)
@@ -350,18 +362,21 @@ class ExactLineSearch(Tuner):
         while failed < here.size + (directions if here.size > 2 else 0):
             ends = coordinate_line(here, tried % here.size) if failed < here.size else _chord(here, rng)
             tried += 1
-            found = self._best(line, record, *ends)
+            best = self._best(line, record, *ends)
             if here.size == 2:
                 return
-            if found is not None and found[1] > value + EQUAL:
-                (here, value), failed = found, 0
+            if best is not None and best[1] > value + EQUAL:
+                (here, value), failed = best, 0
             else:
                 failed += 1
 
     def _best(
         self, line: Line, record: SearchRecord, begin: Doubles, end: Doubles
     ) -> tuple[Doubles, float] | None:
-        """Return the best weights of a line, as they measure: a step may be too short for a number."""
+        """Return the best weights of a line and their value.
+
+        Candidates are evaluated: a step can be too short to contain a representable number.
+        """
         self.n_lines_ += 1
         steps, highest = best_steps(line.steps(begin, end))
         if begin.size == 2:
@@ -370,7 +385,7 @@ class ExactLineSearch(Tuner):
         for step in steps:
             if best is not None and best[1] > step.value - EQUAL:
                 break
-            weights = between(begin, end, step.at)
+            weights = weights_at(begin, end, step.at)
             [value] = record.evaluate(weights[None])
             if best is None or value > best[1]:
                 best = weights, value
@@ -378,7 +393,7 @@ class ExactLineSearch(Tuner):
 
 
 def coordinate_line(here: Doubles, run: int) -> tuple[Doubles, Doubles]:
-    """Return the ends of the line on which one run's weight goes from 0 to infinity."""
+    """Return the ends of the line on which the weight of one run goes from 0 to infinity."""
     begin, end = here.copy(), np.eye(here.size)[run]
     begin[run] = 0.0
     if not begin.any():
@@ -387,13 +402,13 @@ def coordinate_line(here: Doubles, run: int) -> tuple[Doubles, Doubles]:
 
 
 def _chord(here: Doubles, rng: np.random.Generator) -> tuple[Doubles, Doubles]:
-    """Return the ends, on the simplex, of a line in a random direction."""
-    way = rng.standard_normal(here.size)
-    way -= way.mean()
-    way[(here <= 0.0) & (way < 0.0)] = 0.0
-    way -= here * way.sum()  # keeps the sum
+    """Return the ends, on the boundary of the simplex, of a line through a point in a random direction."""
+    forward = rng.standard_normal(here.size)
+    forward -= forward.mean()
+    forward[(here <= 0.0) & (forward < 0.0)] = 0.0
+    forward -= here * forward.sum()  # weights still add up to 1
     ends = []
-    for direction in (-way, way):
+    for direction in (-forward, forward):
         falling = direction < 0.0
         far = float(np.min(here[falling] / -direction[falling], initial=np.inf))
         end = np.maximum(here + (far if np.isfinite(far) else 0.0) * direction, 0.0)
@@ -403,20 +418,20 @@ def _chord(here: Doubles, rng: np.random.Generator) -> tuple[Doubles, Doubles]:
 
 @dataclass(frozen=True)
 class Fitting:
-    """What weights are chosen for.
+    """The task of fitting weights.
 
     Attributes
     ----------
     pool : CandidatePool
-        Of runs.
+        A pool of runs.
     measure : Measure
-        What to maximise.
+        The measure to maximise.
     topics : sequence of str
-        To fit on.
+        Training topics.
     restarts, seed, depth
-        As of `ExactLineSearch`.
+        As for `ExactLineSearch`.
     progress : callable
-        Called with how much is done, and of how much.
+        Called with the amount of work done and its total.
     """
 
     pool: CandidatePool
@@ -429,24 +444,24 @@ class Fitting:
 
 
 WeightFit = Callable[[Fitting], tuple[Tuner, int]]
-"""Chooses weights, and says how many evaluations that took."""
+"""Fits weights; returns the fitted tuner and the number of evaluations."""
 
 
 def fit_linear(task: Fitting) -> tuple[Tuner, int]:
-    """Choose weights by the best of several climbs, which begin where `climb_starts` says."""
+    """Fit weights by the best of several climbs from the points of `climb_starts`."""
     starts, evaluations = climb_starts(task)
     how: Any = {"restarts": task.restarts, "seed": task.seed, "depth": task.depth}
-    found = ExactLineSearch(str(task.measure), starts=starts, **how)
-    found.fit(task.pool, topics=task.topics, progress=task.progress)
-    return found, evaluations + found.n_evaluations_
+    tuner = ExactLineSearch(str(task.measure), starts=starts, **how)
+    tuner.fit(task.pool, topics=task.topics, progress=task.progress)
+    return tuner, evaluations + tuner.n_evaluations_
 
 
 def fit_shrunk(task: Fitting) -> tuple[Tuner, int]:
-    """Choose weights by the gradient of the measure's smooth form, as far from equal as pays.
+    """Fit weights by the gradient of a smooth approximation, with a penalty towards equal weights.
 
-    Folds of the topics choose the strength of a ridge that pulls weights to equal ones, up to these
-    themselves: see `RidgeTuner`, of whose ridges all but the weakest are tried, each from afar. Weights
-    are equal too where there are fewer than five topics, or nothing to follow a gradient by.
+    `RidgeTuner` selects the penalty's strength by cross-validation on the training topics; equal weights are
+    one of its options. All its strengths but the weakest are tried, without warm starts. Weights are equal if
+    there are fewer than five topics or there is no gradient.
     """
     tuner = RidgeTuner(_smooth(task), ridges=RIDGES[:-1], within=1.0, warm=False)
     try:
@@ -457,7 +472,7 @@ def fit_shrunk(task: Fitting) -> tuple[Tuner, int]:
 
 
 def _smooth(task: Fitting) -> SurrogateTuner:
-    """Return what follows the gradient of a measure's smooth form, over short lists where that is enough."""
+    """Return a tuner of the smooth approximation; for measures with small cutoffs, it uses short lists."""
     listed = _LISTED if 2 * (task.measure.cutoff or _LISTED) <= _LISTED else None
     form = str(smooth_form(task.measure))
     return SurrogateTuner(form, seed=task.seed, depth=task.depth, list_depth=listed)
@@ -465,16 +480,16 @@ def _smooth(task: Fitting) -> SurrogateTuner:
 
 @dataclass(eq=False, repr=False)
 class ForwardSelection(Tuner):
-    """Add runs one after the other, each time the one that helps most, as long as one helps.
+    """Greedy forward selection: add the run that improves the measure most, until none improves it.
 
-    A run may be added again: its weight is how often it was (Caruana et al., ICML 2004).
+    A run can be added several times; its weight is the number of times (Caruana et al., ICML 2004).
 
     Parameters
     ----------
     measure : str, or an object of ir_measures
-        What to maximise.
+        The measure to maximise.
     most : int
-        Additions at most.
+        Maximum number of additions.
     depth : int
         Run depth.
     """
@@ -487,7 +502,7 @@ class ForwardSelection(Tuner):
     def fit(
         self, pool: CandidatePool, *, topics: Sequence[str] | None = None, progress: FitProgress = None
     ) -> Self:
-        """Select on topics of a pool of runs (all judged ones by default)."""
+        """Select runs on topics of a pool (by default all judged topics)."""
         report = self._report(progress)
         record = SearchRecord(pool, parse_measure(self.measure), space=None, topics=topics, depth=self.depth)
         runs = len(record.space.names)
@@ -505,17 +520,17 @@ class ForwardSelection(Tuner):
 
 
 def fit_forward(task: Fitting) -> tuple[Tuner, int]:
-    """Choose weights by `ForwardSelection`."""
-    found = ForwardSelection(str(task.measure), depth=task.depth)
-    found.fit(task.pool, topics=task.topics, progress=task.progress)
-    return found, found.n_evaluations_
+    """Fit weights by `ForwardSelection`."""
+    tuner = ForwardSelection(str(task.measure), depth=task.depth)
+    tuner.fit(task.pool, topics=task.topics, progress=task.progress)
+    return tuner, tuner.n_evaluations_
 
 
 def climb_starts(task: Fitting) -> tuple[list[Setting], int]:
-    """Return where climbs begin, and how many evaluations it took to find that.
+    """Return the initial weights of climbs, and the number of evaluations that finding them took.
 
-    Equal weights; of three runs or more also where the gradient of the measure's smooth form ends, each run
-    by itself, and the best of random weights.
+    These are equal weights; with three runs or more also the optimum of the smooth approximation, each run
+    alone, and the best of random weights.
     """
     pool, measure = task.pool, task.measure
     names = [parameter.name for parameter in pool.formula.parameters]
@@ -524,15 +539,15 @@ def climb_starts(task: Fitting) -> tuple[list[Setting], int]:
     if len(names) < 3:
         return starts, evaluations
     tuner = SurrogateTuner(str(smooth_form(measure)), depth=task.depth, seed=task.seed)
-    # Without a relevant or a nonrelevant document there is no gradient to follow.
+    # Without a relevant or a non-relevant document there is no gradient.
     with suppress(InputError):
         tuner.fit(pool, topics=task.topics)
         starts.append(tuner.best_params_)
         evaluations += tuner.n_evaluations_
-    starts += [{name: float(name == own) for name in names} for own in names]
+    starts += [{name: float(name == single) for name in names} for single in names]
     drawn = np.random.default_rng(task.seed).dirichlet(np.ones(len(names)), _DRAWN)
-    places = pool.positions(task.topics)
-    measured = measure_settings(pool, drawn, [measure], topics=places, depth=task.depth)
-    best = drawn[np.argsort(-pool.mean(measured[:, :, 0], places), kind="stable")[:_CLIMBED]]
-    starts += [dict(zip(names, own, strict=True)) for own in best.tolist()]
+    positions = pool.positions(task.topics)
+    measured = measure_settings(pool, drawn, [measure], topics=positions, depth=task.depth)
+    best = drawn[np.argsort(-pool.mean(measured[:, :, 0], positions), kind="stable")[:_CLIMBED]]
+    starts += [dict(zip(names, weights, strict=True)) for weights in best.tolist()]
     return starts, evaluations + _DRAWN

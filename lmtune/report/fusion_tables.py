@@ -8,7 +8,7 @@ from typing import Any
 
 from lmtune.fusion.certificate import MOST_RUNS
 from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
-from lmtune.fusion.methods import FEW, METHODS
+from lmtune.fusion.methods import FEW_RUNS, METHODS
 from lmtune.fusion.runs import MINIMUM, ZERO
 from lmtune.progress import quantity
 from lmtune.report.comparison_tables import BETTER, interval_text, p_text, signed
@@ -127,7 +127,7 @@ def _joined(part: Any) -> str:
 def _values(result: FusionResult) -> Table:
     """Make the table of means in sample and held out, with the weights of few runs."""
     baselines = {row.measure: result.baselines(row.measure) for row in result.rows}
-    few = len(result.runs) <= FEW
+    few = len(result.runs) <= FEW_RUNS
     best = [by_name[BEST_SINGLE] for by_name in baselines.values()]
     shown = [row for row in result.rows if few or not row.is_single or any(row is single for single in best)]
     bounds = any(row.bound is not None for row in result.rows)
@@ -153,7 +153,7 @@ def _values(result: FusionResult) -> Table:
 
 def _method_and_constant(row: FusedRow, result: FusionResult) -> str:
     """Return the method's name with its parameters other than weights."""
-    parameters = replace(row.chosen, constant=_constant(row, result) or 0.0).said
+    parameters = replace(row.chosen, constant=_constant(row, result) or 0.0).details
     return row.name + (f" ({', '.join(parameters)})" if parameters else "")
 
 
@@ -183,7 +183,7 @@ def formula(row: FusedRow, result: FusionResult) -> str:
     """Return the formula of a method's scores, followed by a line for each run with a weight."""
     chosen, method = row.chosen, METHODS[row.chosen.method]
     value = "value(run, document)" if not method.is_scored else f"{_normalisation(row, result)}(run's score)"
-    lines = [f"{row.measure}, {', '.join([row.name, *chosen.said])}: sum over runs of weight x {value}"]
+    lines = [f"{row.measure}, {', '.join([row.name, *chosen.details])}: sum over runs of weight x {value}"]
     lines += [f"  {name}: {share:.4g}" for name, share in chosen.shares.items() if share]
     return "\n".join(lines) + "\n"
 
@@ -201,7 +201,7 @@ def _optional_interval(interval: tuple[float, float] | None) -> str:
 def _largest(result: FusionResult) -> list[Table]:
     """Return the table of the largest weights if there are many runs."""
     tuned = [row for row in result.rows if row.folds or (row.evaluations and not row.is_single)]
-    if len(result.runs) <= FEW or not tuned:
+    if len(result.runs) <= FEW_RUNS or not tuned:
         return []
     groups = []
     for row in tuned:

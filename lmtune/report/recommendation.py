@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lmtune.arrays import Doubles
 from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
-from lmtune.fusion.methods import FEW, METHODS
+from lmtune.fusion.methods import FEW_RUNS, METHODS
 from lmtune.measures.significance.comparison import compare
 from lmtune.models.model import known_model
 from lmtune.progress import quantity
@@ -151,8 +151,8 @@ def fusion_answer(result: FusionResult) -> Answer | None:
 
 def _fused_by(row: FusedRow, runs: int) -> str:
     """Return a method's name, with its constant and, if few, its tuned weights."""
-    constant = row.chosen.said
-    chosen = METHODS[row.chosen.method].fit is not None and runs <= FEW
+    constant = row.chosen.details
+    chosen = METHODS[row.chosen.method].fit is not None and runs <= FEW_RUNS
     weights = [f"{run} {short(share)}" for run, share in row.chosen.shares.items()] if chosen else []
     return f"{row.name} ({', '.join([*constant, *weights])})" if constant or weights else row.name
 

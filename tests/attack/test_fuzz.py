@@ -22,7 +22,7 @@ from reported import made_results, write_made
 
 from lmtune.engines.catalogue import read_engine
 from lmtune.errors import InputError
-from lmtune.fusion.methods import kept_fusion
+from lmtune.fusion.methods import read_fusion
 from lmtune.io.columns import read_run_columns
 from lmtune.io.file_documents import FileDocuments
 from lmtune.io.letor import read_letor
@@ -418,7 +418,7 @@ FORMATS: dict[str, Format] = {
         b'{"runs": ["a", "b"], "options": {"normalise": "min-max", "missing": "minimum", "rrf_k": 60.0, '
         b'"depth": 1000}, "output": {"method": "linear", "weights": {"a": 1.0, "b": 0.5}}, '
         b'"rows": [{"measure": "AP", "method": "rrf", "recommended": true, "weights": {"a": 1.0}}]}',
-        lambda path: [kept_fusion(path), kept_fusion(path, method="rrf")],
+        lambda path: [read_fusion(path), read_fusion(path, method="rrf")],
         unknown,
         "fused.json",
     ),

@@ -16,7 +16,7 @@ from lmtune.errors import InputError
 from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import FusionOptions, normalised
 from lmtune.fusion.runs import RunSet
-from lmtune.fusion.search import Line, joined
+from lmtune.fusion.search import Line, join_steps
 from lmtune.io.term_values import read_topic_weights
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
@@ -105,7 +105,7 @@ def test_a_line_of_weights_of_runs_counts_topics_by_theirs() -> None:
     runs, judged = runs_of(6)
     pool = runs.pool(normalised("min-max", "zero"), judged).with_topic_weights(WEIGHTS)
     begin, end = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.5, 0.5])
-    steps = joined(Line(pool, AP, pool.positions()).steps(begin, end))
+    steps = join_steps(Line(pool, AP, pool.positions()).steps(begin, end))
     middles = (steps.at + np.append(steps.at[1:], 1.0)) / 2.0
     some = np.linspace(0, middles.size - 1, 25).astype(int)
     settings = np.array([(1.0 - t) * begin + t * end for t in middles[some]])

@@ -62,7 +62,7 @@ def test_weights_are_chosen_written_and_taken_to_other_topics(home: Path) -> Non
 
     code, _, err = fused("--from", "results.json", "new-b.run", "new-a.run", "new-c.run", "--output", "n.run")
     assert code == 0, err
-    assert "taken in their order: new-b for a, new-a for b" in err
+    assert "matched by order: new-b for a, new-a for b" in err
     assert set(read_run("n.run")) == {"21", "22", "23", "24"}
     given = ("--from", "results.json", "b.run", "a.run", "c.run", "--measure", "AP", "--output", "no.run")
     code, _, err = fused(*given)
@@ -112,7 +112,7 @@ def test_the_answer_the_run_and_the_file_have_one_recommendation(
     code, out, err = lmtune("deploy", "fused.json", "--to", "opensearch", "--method", "rrf")
     assert (code, "rrf by reciprocal ranks" in out) == (0, True), err
     code, out, err = lmtune("deploy", "fused.json", "--to", "opensearch", "--method", "nothing")
-    assert code == 2 and "no fusion by this measure and method: 'nothing'" in err
+    assert code == 2 and "no fusion with this measure and method: 'nothing'" in err
     if single:
         code, out, err = lmtune("deploy", "fused.json", "--to", "opensearch")
         assert code == 2 and "a single run is recommended" in err

@@ -17,7 +17,7 @@ from lmtune.cli.main import app
 from lmtune.engines.hybrid import deploy_fusion
 from lmtune.engines.running import run_qdrant
 from lmtune.errors import InputError
-from lmtune.fusion.methods import Chosen, FusionOptions, kept_fusion, rankings
+from lmtune.fusion.methods import Chosen, FusionOptions, rankings, read_fusion
 from lmtune.fusion.runs import RunSet
 from lmtune.io.runs import read_run
 
@@ -104,7 +104,7 @@ def test_an_engine_that_follows_the_files_ranks_alike(
     depth = 10 if "--window" in how else 25
     name = {"elasticsearch": "rank_window_size", "opensearch": "pagination_depth"}[engine]
     assert f'"{name}": {depth}' in json.dumps(files["search.json"])
-    weighted = len({*kept_fusion(tmp_path / "fused.json")[0].weights.values()}) > 1
+    weighted = len({*read_fusion(tmp_path / "fused.json")[0].weights.values()}) > 1
     assert weighted == (how[0] in ("linear", "rrf-tuned"))
 
 
@@ -154,7 +154,7 @@ def test_qdrant_ranks_as_the_fused_run(how: tuple[str, ...], home: Path, tmp_pat
     """Each run is a vector of one number, the score, of points that hold it alone."""
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     _, ours = fused_files("qdrant", how, [home / "a", home / "b"], tmp_path)
-    chosen, options = kept_fusion(tmp_path / "fused.json")
+    chosen, options = read_fusion(tmp_path / "fused.json")
     theirs = run_qdrant(
         deploy_fusion("qdrant", chosen, options), {name: read_run(home / name) for name in "ab"}
     )
@@ -175,7 +175,7 @@ def test_runs_keep_their_names(home: Path, tmp_path: Path) -> None:
     assert code == 0, err
     (tmp_path / "fused.json").write_text(text)
     code, out, err = run("check-run", tmp_path / "own", tmp_path / "fused.json", *given)
-    assert (code, "taken in their order" in err) == (0, False), err
+    assert (code, "matched by order" in err) == (0, False), err
     assert out.startswith("The run matches the setting\n")
     code, _, err = run("check-run", tmp_path / "own", tmp_path / "fused.json", *given, "--output", home / "b")
     assert (code, "would replace what the command reads" in err) == (2, True)
@@ -198,7 +198,7 @@ def test_another_row_needs_rows(rows: object, tmp_path: Path) -> None:
     (tmp_path / "fused.json").write_text(json.dumps(kept))
     code, out, err = run("deploy", tmp_path / "fused.json", "--to", "opensearch", "--measure", "AP")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert "what lmtune fuse --format json printed" in err
+    assert "the JSON output of lmtune fuse" in err
 
 
 def test_a_run_is_held_against_the_fused_one(home: Path, tmp_path: Path) -> None:

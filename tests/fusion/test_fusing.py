@@ -179,9 +179,9 @@ def test_runs_that_cannot_be_fused(caplog: pytest.LogCaptureFixture) -> None:
         RunSet.of({"a": a, "b": {"1": {"x": 1e300}}})
     with caplog.at_level("INFO", "lmtune"):
         runs = RunSet.of({"a": a, "b": b, "c": a})
-    assert "the run c is the same as a" in caplog.text
-    assert "1 of 2 topics are not in every run" in caplog.text
-    assert "b: all documents of 1 topic have one score" in caplog.text
+    assert "run c is identical to run a" in caplog.text
+    assert "1 of 2 topics are missing from some runs" in caplog.text
+    assert "run b: all scores are equal for 1 topic" in caplog.text
     with pytest.raises(InputError, match="nothing to fuse"):
         fuse_runs(runs.only("a"), {"1": {"x": 1}})
     with pytest.raises(InputError, match="no topic of the runs has relevant documents"):
@@ -192,9 +192,9 @@ def test_runs_that_cannot_be_fused(caplog: pytest.LogCaptureFixture) -> None:
             {"1": {"x": 1}, "3": {"x": 1}, "4": {"x": 0}},
             FusionOptions(in_sample=True, method=("rrf",)),
         )
-    assert "1 of the runs' topics have no judgments" in caplog.text
-    assert "1 judged topics have no relevant document" in caplog.text
-    assert "1 judged topics are in no run" in caplog.text
+    assert "left out 1 topic of the runs without judgments" in caplog.text
+    assert "left out 1 judged topic without a relevant document" in caplog.text
+    assert "left out 1 judged topic in no run" in caplog.text
 
 
 def telling_runs(runs: int, telling: int, topics: int = 15) -> tuple[RunSet, dict[str, dict[str, int]]]:
@@ -216,7 +216,7 @@ def test_many_runs_share_their_weights_as_held_out_topics_ask() -> None:
     runs, judged = telling_runs(12, 2)
     found = fuse_runs(runs, judged, FusionOptions(measure=("AP",), folds="3"))
     assert [row.chosen.method for row in found.rows[12:]] == [
-        name for name, method in METHODS.items() if method.is_usual and not method.of_few
+        name for name, method in METHODS.items() if method.is_default and not method.is_for_few_runs
     ]
     shrunk, equal = (next(row for row in found.rows if row.name == name) for name in ("shrunk", "equal"))
     shares = shrunk.chosen.shares
@@ -374,7 +374,7 @@ def test_unequal_scores_stay_unequal(caplog: pytest.LogCaptureFixture) -> None:
     options = FusionOptions(("RR",), ("equal",), in_sample=True)
     with caplog.at_level("INFO", "lmtune"):
         fuse_runs(RunSet.of({"close": close, "other": {"1": other["1"]}}), {"1": {"b": 1}}, options)
-    assert "2 scores of a run and topic, less than 2^-30 of the largest from the next" in caplog.text
+    assert "rounding made 2 scores equal to the next one" in caplog.text
 
 
 def test_single_runs_have_ranks_as_deep_as_they_are() -> None:

@@ -47,7 +47,7 @@ def test_fusing_with_a_proof(caplog: pytest.LogCaptureFixture) -> None:
         row = fuse_runs(runs, judged, options).selected
     assert row.bound is not None
     assert row.in_sample <= row.bound <= row.in_sample + 0.002 + 1e-12
-    assert "no weights do better than linear's by more than" in caplog.text
+    assert "no weights exceed linear's in-sample mean by more than" in caplog.text
     assert "boxes bounded" in caplog.text
 
 

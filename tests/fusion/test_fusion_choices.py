@@ -46,8 +46,8 @@ def test_window_and_constant_are_chosen_on_training_topics() -> None:
             }
             assert tried[chosen.constant, chosen.window] == max(tried.values())
     chosen = row_of(found, "rrf-k").chosen
-    assert f"rrf-k ({', '.join(chosen.said)})" in fusion_table(found)
-    assert chosen.said[0] == f"k = {chosen.constant:g}"
+    assert f"rrf-k ({', '.join(chosen.details)})" in fusion_table(found)
+    assert chosen.details[0] == f"k = {chosen.constant:g}"
 
 
 def test_a_formula_says_all_that_scores() -> None:
@@ -68,7 +68,7 @@ def test_a_note_says_what_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "lmtune"):
         found = fuse_runs(runs, judged, options)
     assert "left out 1 judgment, 1 of them relevant" in caplog.text
-    assert "which is a guess: --pool-depth" in caplog.text
+    assert "a guess; set --pool-depth" in caplog.text
     # Of four relevant documents left a has two, at ranks 2 and 3.
     assert found.rows[0].in_sample == pytest.approx((1 / 2 + 2 / 3) / 4)
 
@@ -107,7 +107,7 @@ def test_differences_have_intervals_over_topics(tmp_path: Path) -> None:
 def test_what_is_proven_of_how_many_runs_is_said() -> None:
     runs, judged = made(3, runs=13, topics=4, docs=12)
     options = FusionOptions(("AP",), ("linear",), in_sample=True, certify=0.1)
-    with pytest.raises(InputError, match="too many runs for a proof"):
+    with pytest.raises(InputError, match="too many runs for a certificate"):
         fuse_runs(runs, judged, options)
     three = RunSet.of(
         {

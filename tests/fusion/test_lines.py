@@ -12,7 +12,7 @@ from lmtune.errors import InputError
 from lmtune.fusion import search
 from lmtune.fusion.methods import borda, normalised
 from lmtune.fusion.runs import RunSet, prune
-from lmtune.fusion.search import Line, Steps, best_steps, between
+from lmtune.fusion.search import Line, Steps, best_steps, weights_at
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 
@@ -43,7 +43,7 @@ def test_two_runs_agree_with_direct_measuring_at_and_between_all_breakpoints(
         assert found.end == 1.0
         assert (found.width >= 0.0).all()
         places = found.at + 0.5 * found.width
-        weights = np.array([between(begin, end, t) for t in places.tolist()])
+        weights = np.array([weights_at(begin, end, t) for t in places.tolist()])
         direct = measure_settings(pool, weights, [parsed], depth=depth)[:, :, 0].mean(axis=0)
         np.testing.assert_allclose(found.value, direct, atol=1e-12)
         points += int((found.width == 0.0).sum())
@@ -66,7 +66,7 @@ def test_a_point_may_be_better_than_both_of_its_sides() -> None:
     assert found.value.tolist() == [0.5, 1.0, 0.5]
     [best, *_], highest = best_steps(iter([found]))
     assert (best.at, best.width, highest) == (0.5, 0.0, 1.0)
-    assert between(begin, end, 0.5).tolist() == [1.0, 1.0]
+    assert weights_at(begin, end, 0.5).tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("measure", ["AP", "nDCG@3", "RR", "Bpref"])
@@ -78,7 +78,7 @@ def test_lines_among_four_runs_and_in_pieces(measure: str, monkeypatch: pytest.M
     line = Line(pool, parsed, pool.positions())
     found = whole(list(line.steps(begin, end)))
     wide = found.width > 1e-9
-    weights = np.array([between(begin, end, t) for t in (found.at + 0.5 * found.width)[wide].tolist()])
+    weights = np.array([weights_at(begin, end, t) for t in (found.at + 0.5 * found.width)[wide].tolist()])
     direct = measure_settings(pool, weights, [parsed])[:, :, 0].mean(axis=0)
     np.testing.assert_allclose(found.value[wide], direct, atol=1e-12)
 

@@ -15,8 +15,8 @@ from lmtune.arrays import Doubles
 from lmtune.errors import InputError
 from lmtune.fusion.fusing import FusedRow, FusionResult
 from lmtune.fusion.methods import fused_pool
-from lmtune.fusion.runs import RunSet, pruned_for
-from lmtune.fusion.search import Line, Steps, coordinate_line, joined
+from lmtune.fusion.runs import RunSet, prune_for_measure
+from lmtune.fusion.search import Line, Steps, coordinate_line, join_steps
 from lmtune.io.result_folders import file_name
 from lmtune.io.rows import Qrels
 from lmtune.report.figures.style import (
@@ -559,11 +559,11 @@ def fusion_pictures(result: FusionResult, runs: RunSet, qrels: Qrels) -> Iterato
         if not row.flat:
             continue
         whole = fused_pool(runs, row.chosen, result.options, qrels, result.topics)
-        pool, depth = pruned_for(whole, row.measure, result.options.depth)
+        pool, depth = prune_for_measure(whole, row.measure, result.options.depth)
         line = Line(pool, row.measure, pool.positions(), depth)
         here = np.array([row.chosen.shares[name] for name in runs.names])
         lines = {
-            name: joined(line.steps(*coordinate_line(here, run)))
+            name: join_steps(line.steps(*coordinate_line(here, run)))
             for run, name in enumerate(runs.names[: None if here.size > 2 else 1])
         }
         title = f"{row.measure.title}, {row.chosen.method}"

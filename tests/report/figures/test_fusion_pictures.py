@@ -8,7 +8,7 @@ from made_runs import made
 
 from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import FusionOptions, normalised
-from lmtune.fusion.search import Line, joined
+from lmtune.fusion.search import Line, join_steps
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.report.figures import fusion_pictures, parameters
@@ -45,7 +45,7 @@ def test_steps_and_choices_are_drawn_where_they_are(runs: int) -> None:
 def test_ranges_of_many_steps_hold_every_step() -> None:
     loaded, judged = made(4, topics=9, docs=90, levels=10**6)
     pool = loaded.pool(normalised("min-max", "minimum"), judged)
-    steps = joined(Line(pool, parse_measure("AP"), pool.positions()).steps(*np.eye(2)))
+    steps = join_steps(Line(pool, parse_measure("AP"), pool.positions()).steps(*np.eye(2)))
     assert steps.at.size > 1000
     at, low, high = parameters._ranges(steps)
     for t, least, most in zip(at, low, high, strict=True):
