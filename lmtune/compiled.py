@@ -1,4 +1,4 @@
-"""How kernels are compiled: once for all environments of a user, without the interpreter's lock."""
+"""Compilation of numba kernels that release the GIL, with one cache for all environments of a user."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 _ROOT = Path(__file__).parent
-# Kernels of so many other versions are kept.
+# Number of other versions with cached kernels.
 _VERSIONS = 8
 
 
 def _cache_folder() -> Path:
-    """Return where kernels are cached: numba's key tells processors, the folder's name kernels and versions.
+    """Return the cache folder of the kernels; its name is a digest of all kernel files and of the versions.
 
-    numba looks at a kernel's own file alone, not at those of the kernels that it calls, so that the name
-    is a digest of all.
+    numba checks only the file of a kernel, not the files of the kernels that it calls, so the digest contains
+    all of them. numba's own key distinguishes processors.
     """
     digest = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
     for source in sorted([*_ROOT.rglob("*kernels.py"), Path(__file__)]):
@@ -55,24 +55,24 @@ def _cache_folder() -> Path:
 
 _FOLDER = _cache_folder()
 _LOCK = _FOLDER / "kernels.lock"
-_TURNS = _FOLDER / "kernels.turns"
+_COMPILE_LOCKS = _FOLDER / "kernels.turns"
 
-# Compiled functions are named with a number, which numba counts from 1 in each process. It alone tells
-# closures apart, such as those of numba's sort and argsort: two processes would give both one name, and a
-# third that loads them from the cache would run one for the other.
+# numba numbers compiled functions from 1 in each process, and only this number distinguishes closures such as
+# those of its sort and argsort. Two processes could give two closures the same name, and a third process that
+# loads both from the cache would confuse them. Random first numbers avoid this.
 FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(6)))
 
-_turn = threading.RLock()
+_thread_lock = threading.RLock()
 _depth = 0
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Keep other threads and processes from the cached kernels meanwhile."""
+def _exclusive_cache() -> Iterator[None]:
+    """Lock the cache against other threads and processes in the ``with`` block."""
     global _depth
-    with _turn, contextlib.ExitStack() as stack:
+    with _thread_lock, contextlib.ExitStack() as stack:
         if _depth == 0 and fcntl is not None:
-            with contextlib.suppress(OSError):  # nothing can be written here, nor cached
+            with contextlib.suppress(OSError):  # the folder is not writable, so nothing is cached
                 file = stack.enter_context(_LOCK.open("ab"))
                 fcntl.flock(file, fcntl.LOCK_EX)
         _depth += 1
@@ -83,30 +83,33 @@ def _alone() -> Iterator[None]:
 
 
 @functools.cache
-def _turns() -> BinaryIO | None:
-    """Open a file whose bytes are turns to compile kernels; closing it would give up those we have."""
-    with contextlib.suppress(OSError):  # nothing can be written here, nor cached
-        return _TURNS.open("ab") if fcntl is not None else None
+def _lock_file() -> BinaryIO | None:
+    """Open the file with one lock byte per kernel.
+
+    It stays open, because closing it would free the locks of this process.
+    """
+    with contextlib.suppress(OSError):  # the folder is not writable, so nothing is cached
+        return _COMPILE_LOCKS.open("ab") if fcntl is not None else None
     return None
 
 
 @contextlib.contextmanager
-def _turn_of(name: str) -> Iterator[None]:
-    """Let other processes wait for a kernel that this one compiles: they find it in the cache.
+def _compile_lock(name: str) -> Iterator[None]:
+    """Make other processes wait while this one compiles a kernel; then they load it from the cache.
 
-    Kernels call each other in no circle, so that nobody waits for one that waits for him.
+    Calls between kernels have no cycle, so that processes cannot wait for each other.
     """
-    place, file = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4]), _turns()
+    byte, file = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4]), _lock_file()
     with global_compiler_lock, contextlib.ExitStack() as stack:
         if file is not None:
-            with contextlib.suppress(OSError):  # two names of one place might be a circle
-                fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
-                stack.callback(fcntl.lockf, file, fcntl.LOCK_UN, 1, place)
+            with contextlib.suppress(OSError):  # two names with the same byte could make a cycle
+                fcntl.lockf(file, fcntl.LOCK_EX, 1, byte)
+                stack.callback(fcntl.lockf, file, fcntl.LOCK_UN, 1, byte)
         yield
 
 
 class _Locator(_CacheLocator):
-    """Where one kernel is cached: by its module, or its file where that is not lmtune's."""
+    """The cache path of a kernel: by its module, or by its file if that is outside lmtune."""
 
     def __init__(self, function: Callable[..., Any], file: Path) -> None:
         self._line, self._stamp = function.__code__.co_firstlineno, hashlib.sha256(file.read_bytes()).digest()
@@ -133,62 +136,62 @@ class _Locator(_CacheLocator):
 
 
 class _Kernel(CompileResultCacheImpl):
-    _locator_classes = [_Locator]  # noqa: RUF012 - as numba has it
+    _locator_classes = [_Locator]  # noqa: RUF012 - as in numba
 
 
 class _Cache(FunctionCache):
-    """numba's cache of a kernel, for several processes.
+    """numba's cache of a kernel, made safe for several processes.
 
-    numba's own numbers the files of a kernel's types of arguments without a lock: two processes
-    that compile at once may give two types one number, and a third would run the wrong one.
+    numba numbers the files of a kernel's argument types without a lock. Two processes that compile at the
+    same time can give two types the same number, and a third process would run the wrong one.
     """
 
     _impl_class = _Kernel
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        with _alone():
+        with _exclusive_cache():
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        with _alone():
+        with _exclusive_cache():
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
 
 
-def _by_turns(compile_now: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
-    def compile_in_turn(types: Any) -> Any:
-        with _turn_of(f"{name} {types}"):
+def _with_lock(compile_now: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    def compile_with_lock(types: Any) -> Any:
+        with _compile_lock(f"{name} {types}"):
             return compile_now(types)
 
-    return compile_in_turn
+    return compile_with_lock
 
 
 def compiled(*, contract: bool = False, inline: bool = False) -> Callable[[Any], Any]:
     """Return a decorator that compiles a kernel.
 
-    Sums keep the order of the text: with leave to reorder them, the last bit of a result would
-    depend on the processor, on the addresses of arrays, and on which process compiled the kernel.
+    Sums are computed in the order of the source. Otherwise the last bit of a result would depend on the
+    processor, on the addresses of arrays, and on the process that compiled the kernel.
 
     Parameters
     ----------
     contract : bool
-        Let a product and a sum be rounded once, together, where the processor can.
+        Allow fused multiply-add: a product and a sum are rounded once.
     inline : bool
-        Compile the kernel into those that call it, which spares passing many arrays.
+        Inline the kernel into its callers, which saves the passing of many arrays.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     if contract:
         options["fastmath"] = {"contract"}
-        # Otherwise a process that compiles runs the kernel's own copy, and one that finds the
-        # caller in the cache the copy in there, which may round otherwise.
+        # Otherwise a process that compiles the kernel runs its own copy, and a process that loads the caller
+        # from the cache runs the copy in the caller, which can round differently.
         inline = True
     if inline:
         options["forceinline"] = True
 
     def decorate(function: Callable[..., Any]) -> Any:
         kernel = njit(**options)(function)
-        with contextlib.suppress(RuntimeError):  # neither package nor home folder can be written
+        with contextlib.suppress(RuntimeError):  # neither the package nor the home folder is writable
             kernel._cache = _Cache(function)  # type: ignore[no-untyped-call]
-            kernel.compile = _by_turns(kernel.compile, f"{function.__module__}.{function.__qualname__}")
+            kernel.compile = _with_lock(kernel.compile, f"{function.__module__}.{function.__qualname__}")
         return kernel
 
     return decorate

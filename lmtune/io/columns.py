@@ -81,7 +81,7 @@ def read_run_columns(path: PathLike, *, lenient: bool = False, like_trec_eval: b
         run = RunColumns(_stem(path), _as_columns(table_values(path, read_scores)), {})
     else:
         data = read_bytes(path, text=True)
-        run = _ranks_alone(path, data) or _line_by_line(path, data, lenient, like_trec_eval)
+        run = _read_msmarco(path, data) or _line_by_line(path, data, lenient, like_trec_eval)
     if not run.topics:
         raise InputError("the run is empty", file=path, accepted=_RUN_COLUMNS)
     return run
@@ -105,7 +105,7 @@ def _rise_with_ranks(data: bytes) -> bool:
     return has_increase
 
 
-def _ranks_alone(path: PathLike, data: bytes) -> RunColumns | None:
+def _read_msmarco(path: PathLike, data: bytes) -> RunColumns | None:
     """Read a run in MS MARCO's format (topic, docno, rank); return None for other formats.
 
     The ranks of a topic must differ; this tells runs from judgments in BEIR's format.

@@ -1,4 +1,4 @@
-"""Compiled parsing of LETOR features: ``ID:VALUE`` pairs to numbers."""
+"""Compiled parsing of LETOR features, ``ID:VALUE``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lmtune.arrays import Bytes, Integers, Singles
 from lmtune.compiled import compiled
 
 _POWERS = np.array([float(f"1e{power}") for power in range(19)])
-# A float32 has 29 bits of a double's fraction less.
+# The fraction of a float32 has 29 bits fewer than that of a double.
 _REST = np.int64((1 << 29) - 1)
 _MIDDLE = np.int64(1 << 28)
 _NEAR = 4
@@ -17,14 +17,19 @@ _TAB, _NEWLINE, _SPACE, _PLUS, _MINUS, _POINT, _ZERO, _NINE, _COLON = 9, 10, 32,
 
 @compiled()
 def parse_pairs(
-    text: Bytes, lowest: int, highest: int, rows: Integers, ids: Integers, values: Singles, left: Integers
+    text: Bytes, lowest: int, highest: int, rows: Integers, ids: Integers, values: Singles, unparsed: Integers
 ) -> tuple[int, int]:
-    """Parse rows of pairs, each row ending in a line feed, whose ids are `lowest` to `highest`.
+    """Parse rows of ``ID:VALUE`` pairs with ids from `lowest` to `highest`; each row ends with a line feed.
 
-    Fills `rows`, `ids`, from 1, and `values`, and `left`, (n, 3): the indices of values that are no
-    plain decimals, or too near to the middle between two float32 values, and their bytes.
+    The row, the id, counted from 1, and the value of each pair are written to `rows`, `ids` and `values`.
+    Some values need exact parsing: those that are not plain decimals, and those too near to the middle
+    between two float32 values. For these, `unparsed`, shape (n, 3), has the index of the pair and the
+    begin and end of the value in the text.
 
-    Returns how many pairs and values left there are; -1, 0 where the text is something else.
+    Returns
+    -------
+    tuple of int
+        The numbers of pairs and of unparsed values; (-1, 0) if the text has other content.
     """
     at = row = count = open_ = 0
     while at < text.size:
@@ -47,7 +52,7 @@ def parse_pairs(
             at += 1
         off = abs((np.float64(value).view(np.int64) & _REST) - _MIDDLE)
         if at != end or off <= _NEAR:
-            left[open_, 0], left[open_, 1], left[open_, 2] = count, begin, at
+            unparsed[open_, 0], unparsed[open_, 1], unparsed[open_, 2] = count, begin, at
             open_ += 1
         rows[count], ids[count], values[count] = row, number + 1 - lowest, value
         count += 1
@@ -56,9 +61,12 @@ def parse_pairs(
 
 @compiled()
 def _parse_plain(text: Bytes, at: int) -> tuple[float, int]:
-    """Parse a decimal of at most 18 digits to a double within 2 units in the last place, and its end.
+    """Parse a decimal of at most 18 digits to a double with an error of at most 2 units in the last place.
 
-    Without a digit, or with more of them, the end is -1.
+    Returns
+    -------
+    tuple of float and int
+        The number and the position of its end; the end is -1 if there are no digits or more than 18.
     """
     negative = text[at] == _MINUS
     if negative or text[at] == _PLUS:

@@ -147,13 +147,13 @@ def parse_features(texts: Sequence[bytes], lowest: int, highest: int) -> tuple[I
     """
     text = b"\n".join([*texts, b""])
     most = len(text) // 4 + 1
-    rows, ids, left = np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, 3), np.int64)
+    rows, ids, unparsed = np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, 3), np.int64)
     values = np.empty(most, np.float32)
-    count, open_ = parse_pairs(np.frombuffer(text, np.uint8), lowest, highest, rows, ids, values, left)
+    count, open_ = parse_pairs(np.frombuffer(text, np.uint8), lowest, highest, rows, ids, values, unparsed)
     if count < 0:
         raise ValueError("no pairs")
-    indices = left[:open_, 0].copy()
-    values[indices] = _parse_values([text[begin:end] for _, begin, end in left[:open_].tolist()])
+    indices = unparsed[:open_, 0].copy()
+    values[indices] = _parse_values([text[begin:end] for _, begin, end in unparsed[:open_].tolist()])
     return rows[:count].copy(), ids[:count].copy(), values[:count].copy()
 
 
