@@ -110,7 +110,7 @@ def test_the_answer_the_run_and_the_file_have_one_recommendation(
     code, out, err = lmtune("check-run", "fused.run", "fused.json", "qrels.txt", *runs)
     assert code == 0, err
     code, out, err = lmtune("deploy", "fused.json", "--to", "opensearch", "--method", "rrf")
-    assert (code, "rrf by reciprocal ranks" in out) == (0, True), err
+    assert (code, "rrf: reciprocal ranks, k = 60" in out) == (0, True), err
     code, out, err = lmtune("deploy", "fused.json", "--to", "opensearch", "--method", "nothing")
     assert code == 2 and "no fusion with this measure and method: 'nothing'" in err
     if single:
@@ -175,20 +175,20 @@ def test_tables() -> None:
     header = next(line for line in out.splitlines() if line.startswith("Measure"))
     assert header.split() == ["Measure", "Method", "In", "sample", "Held", "out", "At", "most", "a", "b"]
     assert "5-fold cross-validation" in out
-    assert "scores by min-max" in out
+    assert "Scores: min-max, missing documents get the topic's minimum; " in out
     code, out, err = fused(
         *arguments, "--in-sample", "--normalise", "z-score", "--missing", "zero", "--plot", "p"
     )
     assert code == 0, err
     assert "Held out" not in out and "Recommended" not in out
-    assert "scores by z-score, a missing document gets 0;" in out
+    assert "Scores: z-score, missing documents get 0;" in out
     code, out, err = fused(*arguments, "--format", "csv", "--plot", "pictures")
     assert {path.name for path in Path("pictures").iterdir()} == {"AP-linear-weights.svg", "formulas.txt"}
     assert "drew 1 picture in pictures" in err
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["method"] for row in rows] == ["single", "single", "linear", "rrf", "borda"]
     assert float(rows[2]["in_sample"]) == pytest.approx(float(rows[2]["bound"]), abs=1e-9)
-    assert "a missing document gets the topic's minimum" in err
+    assert "missing documents get the topic's minimum" in err
     for style in ("markdown", "latex"):
         assert fused(*arguments, "--format", style)[0] == 0
 

@@ -223,10 +223,10 @@ def test_a_run_is_held_against_the_fused_one(home: Path, tmp_path: Path) -> None
     assert "topics match to rank" in out
     assert len((tmp_path / "parted.csv").read_text().splitlines()) > 1
     for line, said in (
-        (("check-run", home / "a", fused), "by what was fused.*accepted: then QRELS RUN RUN"),
-        (("check-run", home / "a", fused, home / "qrels", home / "a"), "by what was fused"),
-        (("check-run", home / "a", fused, *given, "--model", "bm25"), r"beside fused runs: \['model'\]"),
-        (("check-run", home / "a", home, *given), "runs beside a folder of results"),
+        (("check-run", home / "a", fused), "is checked with its runs; accepted: then QRELS RUN RUN"),
+        (("check-run", home / "a", fused, home / "qrels", home / "a"), "is checked with its runs"),
+        (("check-run", home / "a", fused, *given, "--model", "bm25"), r"apply to a fusion: \['model'\]"),
+        (("check-run", home / "a", home, *given), "runs conflict with a results folder"),
         (("check-engine", "lancedb", fused, *given), "'lancedb'; accepted: qdrant"),
         (("check-engine", "qdrant", fused, *given), "Qdrant has no such normalisation: 'min-max'"),
     ):
