@@ -125,7 +125,7 @@ class Table:
     @property
     def notes(self) -> list[str]:
         """The legend's lines."""
-        return self.legend.splitlines()
+        return self.legend.split("\n") if self.legend else []
 
     def first(self, most: int) -> Table:
         """Return the table with its first rows, at most `most`."""

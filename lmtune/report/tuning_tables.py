@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 
+from lmtune.errors import visible
 from lmtune.measures.measure import Measure
 from lmtune.models.model import describe_model, known_model
 from lmtune.report.comparison_tables import DASH
@@ -85,7 +86,9 @@ def mean_table(results: Sequence[CollectionResult]) -> Table:
     sentences += "".join(f" {text[0].upper()}{text[1:]}." for text in models)
     sentences += "".join(f" {remark}." for remark in remarks)
     figures = [Column(result.name, marked=True) for result in results]
-    legend = "\n".join([_LEGEND, *(f"{model[0].upper()}{model[1:]}" for model in models), *remarks])
+    legend = "\n".join(
+        [_LEGEND, *(f"{model[0].upper()}{model[1:]}" for model in models), *map(visible, remarks)]
+    )
     made = Table.of(["Metric", "Method"], figures, groups.values(), "Means over test topics", legend)
     typeset = [
         Cell("Italics", style="italic"),

@@ -153,7 +153,7 @@ def test_a_query_is_answered_by_an_account(tmp_path: Path, capsys: pytest.Captur
     assert "freq = 2, k1 = 0.9, b = 0.4, dl = 3, avgdl = 2" in lines[3]
     for wrong, message in (
         ([*command, "--explain-doc", "d9"], "no such document among the candidates: 'd9'"),
-        (["search", str(folder), "--explain-doc", "d1"], "no query to explain a document's score for"),
+        (["search", str(folder), "--explain-doc", "d1"], "--explain-doc without a query"),
     ):
         assert run_main(wrong) == 2
         assert message in capsys.readouterr().err

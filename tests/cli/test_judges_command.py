@@ -47,8 +47,8 @@ def test_the_table_opens_with_the_answer() -> None:
         assert row == pytest.approx([n / sum(counts) for n in counts])
     code, out, err = judged("qrels.txt", "close.txt", "--runs", "runs", "-m", "P@3", "--family", "*d*")
     assert code == 0, err
-    assert out.splitlines()[-2].split()[:3] == ["close", "*d*", "2"]
-    assert out.splitlines()[-1].startswith("favour: of P@3")
+    assert ["close", "*d*", "2"] in [line.split()[:3] for line in out.splitlines()]
+    assert out.splitlines()[-1].startswith("CIs over topics")
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from lmtune.measures.significance.tests import confidence_interval
 from lmtune.report.loss_tables import loss_table
 from lmtune.report.table import STYLES
 from lmtune.rerank.comparison import Outcome
-from lmtune.rerank.reranker import reported
+from lmtune.rerank.reranker import reported_measures
 
-MEASURES = reported(exponential_ndcg(10))
+MEASURES = reported_measures(exponential_ndcg(10))
 
 
 def outcome(label: str, start: float, rate: float = 0.003) -> Outcome:
