@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 STYLE = (ROOT / "docs" / "style.md").read_text(encoding="utf-8")
 LONGEST_SENTENCE = 35
 PAGES = [
-    *sorted(ROOT.glob("*.md")),
+    *(page for page in sorted(ROOT.glob("*.md")) if page.name != "CHANGELOG.md"),  # it has old names
     *(
         page for page in sorted(ROOT.glob("docs/**/*.md")) if page.name != "style.md"
     ),  # it quotes what not to write

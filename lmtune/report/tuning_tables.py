@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 
-from lmtune.errors import visible
 from lmtune.measures.measure import Measure
 from lmtune.models.model import describe_model, known_model
 from lmtune.report.comparison_tables import DASH
@@ -86,9 +85,8 @@ def mean_table(results: Sequence[CollectionResult]) -> Table:
     sentences += "".join(f" {text[0].upper()}{text[1:]}." for text in models)
     sentences += "".join(f" {remark}." for remark in remarks)
     figures = [Column(result.name, marked=True) for result in results]
-    legend = "\n".join(
-        [_LEGEND, *(f"{model[0].upper()}{model[1:]}" for model in models), *map(visible, remarks)]
-    )
+    notes = [_LEGEND, *(f"{model[0].upper()}{model[1:]}" for model in models), *remarks]
+    legend = "\n".join(" ".join(text.splitlines()) for text in notes)
     made = Table.of(["Metric", "Method"], figures, groups.values(), "Means over test topics", legend)
     typeset = [
         Cell("Italics", style="italic"),
@@ -162,7 +160,7 @@ def final_tables(results: Sequence[CollectionResult]) -> list[Table]:
     """Return the table of settings fitted on all topics, if any method was."""
     if not any(row.final for result in results for row in result.rows):
         return []
-    fitted = [f"{len(result.topics):,} of {result.name}" for result in results]
+    fitted = [f"{len(result.topics):,} of {' '.join(result.name.splitlines())}" for result in results]
     folds = sorted({len(result.folds) for result in results})
     where = f"{' or '.join(map(str, folds))} folds" if folds != [1] else "the test topics"
     legend = (

@@ -325,8 +325,8 @@ def test_losses_are_compared(letor: Path, tmp_path: Path) -> None:
     assert title.startswith("3 losses, ") and any("listnet" in text for text in answer.values())
     lines = out.splitlines()[7:]
     assert lines[0].split()[:3] == ["Empty", "queries", "Loss"]
-    assert [line.split()[3] for line in lines[1:-1]] == ["listnet", "song:gamma=0.5", TREES] * 2
-    assert "Holm's correction over 3 pairs" in lines[-1]
+    assert [line.split()[3] for line in lines[1:7]] == ["listnet", "song:gamma=0.5", TREES] * 2
+    assert "Holm's correction over 3 pairs" in out
     names = {path.name for path in (tmp_path / "kept").iterdir()}
     assert names == {
         "table.txt",
@@ -488,16 +488,7 @@ def test_trees_are_grown_and_applied(home: Path, tmp_path: Path) -> None:
     asked = ("importance", tmp_path / "m", *where, "--all-topics", "--measure", "ap", "--repeats", "2")
     code, out, err = run(*asked, "--output", tmp_path / "worth")
     assert code == 0, err
-    assert out.splitlines()[0].split() == [
-        "Feature",
-        "AP",
-        "lost",
-        "95%",
-        "interval",
-        "adjusted",
-        "p",
-        "gain",
-    ]
+    assert out.splitlines()[0].split() == ["Feature", "AP", "lost", "95%", "CI", "adjusted", "p", "gain"]
     rows = json.loads((tmp_path / "worth/table.json").read_text())
     assert sum(row["gain"] for row in rows) == pytest.approx(1.0)
     assert rows[0]["loss"] == max(row["loss"] for row in rows) > 0.0

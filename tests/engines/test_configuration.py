@@ -235,7 +235,10 @@ def test_tuning_starts_from_an_engine(tmp_path: Path) -> None:
     assert run("deploy kept --to elasticsearch --output again")[0] == 0
     assert read_engine(tmp_path / "again/index.json")[2:] == ("none", "lucene", ())
     for more, said in (
-        ("--model bm25", "--model beside --from-engine: 'bm25'; accepted: no --model: it has bm25:lucene"),
+        (
+            "--model bm25",
+            "--model conflicts with --from-engine: 'bm25'; accepted: no --model: the file has bm25:lucene",
+        ),
         ("--stemmer porter", "--stemmer beside --from-engine: 'porter'; accepted: no --stemmer: it has none"),
         ("--baseline k1=1,b=1", "--baseline beside --from-engine"),
     ):

@@ -377,7 +377,7 @@ def test_the_readme_says_where_the_formula_differs_from_what_was_tuned() -> None
         assert "The formula is exact" in said(engine, model)
         assert "byte" not in said(engine, model)
     assert "it has exact lengths" in said("vespa", "lucene-bm25")
-    assert "a word counts once" in said("duckdb", "bm25")
+    assert "repeated query terms count once" in said("duckdb", "bm25")
     assert "its idf is log((N - df + 0.5) / (df + 0.5))\n" in said("pyterrier", "bm25")
 
 
@@ -470,7 +470,7 @@ def test_the_command_writes_what_was_tuned(home: Path) -> None:
     code, out, err = run("deploy kept --to sqlite")
     (home / "away").rename(home / "c")
     assert (code, out) == (2, "")
-    assert "what the nearest costs was not computed" in err
+    assert "cannot compare the nearest setting" in err
     assert "fixed" in err.splitlines()[-1]
 
 

@@ -153,4 +153,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert (tmp_path / "parted.csv").read_text().startswith("topic,reason,rank,")
     code, out, err = run("check-engine vespa kept")
     assert (code, out) == (2, "")
-    assert "no engine that a Python package brings: 'vespa'; accepted: lucene, " in err
+    assert (
+        "this engine does not run here; check its run with lmtune check-run: 'vespa'; accepted: lucene, "
+        in err
+    )

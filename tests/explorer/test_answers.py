@@ -362,7 +362,7 @@ def test_an_error_of_the_worker_is_told_and_it_goes_on(
         "plane": "",
     }
     with monkeypatch.context() as broken:
-        broken.setattr(background, "_some", fail)
+        broken.setattr(background, "_fill_next", fail)
         answers.surface(view, surfaces, **asked)
         points = surfaces.ask(view.vector(view.default))
         for _ in range(1000):
@@ -370,7 +370,7 @@ def test_an_error_of_the_worker_is_told_and_it_goes_on(
                 break
             time.sleep(0.01)
     assert str(error) in points.error
-    assert ("inside lmtune" in points.error) == (not isinstance(error, InputError))
+    assert ("internal error" in points.error) == (not isinstance(error, InputError))
     wait_for(surfaces, view, **asked)
     surfaces.end()
 
