@@ -239,8 +239,8 @@ def test_tuning_starts_from_an_engine(tmp_path: Path) -> None:
             "--model bm25",
             "--model conflicts with --from-engine: 'bm25'; accepted: no --model: the file has bm25:lucene",
         ),
-        ("--stemmer porter", "--stemmer conflicts with --from-engine: 'porter'; accepted: no --stemmer: the file has none"),
-        ("--baseline k1=1,b=1", "--baseline beside --from-engine"),
+        ("--stemmer porter", "--stemmer conflicts with --from-engine: 'porter'; accepted: no --stemmer"),
+        ("--baseline k1=1,b=1", "--baseline conflicts with --from-engine"),
     ):
         code, out, err = run(f"{tune} {more}")
         assert (code, out) == (2, ""), more
