@@ -142,7 +142,7 @@ def test_what_is_proved_for_two_stage_smoothing_refuses_the_floor() -> None:
         CertifiedOptimum("AP", space=space).fit(pool)
     with pytest.raises(InputError, match="cannot be certified"):
         Plan(tuple(parse_measures(["AP"])), model=model.name, certify=1e-3)
-    with pytest.raises(InputError, match="regions is for other models"):
+    with pytest.raises(InputError, match="regions are not available for this model"):
         Regions.build(pool)
 
 

@@ -221,7 +221,7 @@ def test_what_is_not_proved_for_them_is_refused() -> None:
     pool = pool_of(formula)
     with pytest.raises(InputError, match="cannot be certified"):
         CertifiedOptimum().fit(pool)
-    with pytest.raises(InputError, match="which documents this model may drop"):
+    with pytest.raises(InputError, match="pruning is not available for this model"):
         skyband(pool)
     index, topics, qrels = random_collection(5, documents=120, topics=20)
     assert pool_for(index, topics, qrels, name="own", model=formula, depth=1).pruning is None  # type: ignore[arg-type]
