@@ -120,8 +120,9 @@ def test_each_command_and_each_public_name_has_its_place(site: dict[Path, Page])
     restarts = "--restarts N Random restarts of the coordinate ascent. Default: 2 . Accepts 0 or more."
     shown = " ".join(text.split())
     assert shown.rindex("Measures, model and search") < shown.index(restarts)
-    assert shown.index(restarts) < shown.rindex("Where to look for parameters")
-    headings = {name.rpartition(".")[2] for name in site[folder / "python" / "lmtune.html"].names}
+    assert shown.index(restarts) < shown.rindex("Parameter ranges")
+    pages = [page for path, page in site.items() if path.parent == folder / "python"]
+    headings = {name.rpartition(".")[2] for page in pages for name in page.names}
     assert {name for name in dir(lmtune) if name[0] != "_"} <= headings
 
 

@@ -36,11 +36,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_the_answer_comes_first_and_its_command_searches(run: Run) -> None:
     status, out, said = run(f"{CHOOSE} --certify 0.01 --output kept")
     assert status == 0
-    assert "kept in kept in " in said
+    assert "results written to kept in " in said
     title, answer = read_answer(out)
     assert title.startswith("c: 4 combinations, ") and title.endswith(", 3-fold cross-validation")
     assert answer["Recommended"].startswith("stemmer = porter, model = ")
-    assert "of 3 folds" in answer["Chosen"] or "in 3 folds" in answer["Chosen"]
+    assert "in all 3 folds" in answer["Chosen"] or "in 3 folds" in answer["Chosen"]
     assert "in hindsight" in answer["Selection"] and "exceeds" in answer["Bound"]
     assert "interactions" in out
     assert re.search(r"^Judged@10: 0\.\d{4} \(recommended\), 0\.\d{4} \(default\)$", out, re.M)

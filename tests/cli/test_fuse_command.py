@@ -101,7 +101,7 @@ def test_the_answer_the_run_and_the_file_have_one_recommendation(
     assert found["output"]["method"] == row["method"]
     single = next(iter(row["weights"])) if row["method"] == "single" else None
     assert answer.startswith(f"{single} alone" if single else row["method"])
-    assert (f"{single} as it is" if single else f"fused by {row['method']}") in err
+    assert (f"a copy of {single}" if single else f"fused by {row['method']}") in err
     written = topic_values("qrels.txt", "fused.run", "map").to_numpy().mean()
     assert written == pytest.approx(row["in_sample"], abs=1e-12)
     code, _, err = fused("--from", "fused.json", *runs, "--output", "again.run")

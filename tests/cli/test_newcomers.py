@@ -161,7 +161,7 @@ def test_results_of_another_command_are_kept(home: Path) -> None:
         assert "will not replace a folder that contains the results of another command" in err
     assert "results of another collection: 'c'" in run(*choose, "other", "--output", "chosen")[2]
     code, _, err = run(*choose, "c", "other", "--output", "both")
-    assert (code, "--choose keeps one collection in a folder: ['c', 'other']" in err) == (2, True)
+    assert (code, "--choose writes one collection to a folder: ['c', 'other']" in err) == (2, True)
     assert not (home / "both").exists()
     for words in ([*choose, "c", "--output", "chosen"], [*deploy, "deployed"]):
         assert run(*words)[0] == 0
