@@ -225,9 +225,8 @@ def public_names() -> Iterator[tuple[str, str]]:
 def first_line(path: str) -> str:
     """Return the first line of an object's docstring, as Markdown in a cell of a table."""
     module, _, name = path.rpartition(".")
-    return plain((inspect.getdoc(getattr(import_module(module), name)) or "").partition("\n")[0]).replace(
-        "|", "\\|"
-    )
+    line = (inspect.getdoc(getattr(import_module(module), name)) or "").partition("\n")[0]
+    return plain(line.replace(":math:", "")).replace("|", "\\|")
 
 
 def slug(title: str) -> str:

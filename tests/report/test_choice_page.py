@@ -103,7 +103,7 @@ def test_the_page_is_ours_to_replace_and_another_file_is_not(
     }
     assert not Path("raced/interactions.svg").exists()
     page = Path("raced/report.html").read_text()
-    assert "successive halving dropped it" in page
+    assert "dropped by successive halving" in page
     assert 'href="#effects"' not in page
 
 
