@@ -192,7 +192,7 @@ def test_the_first_screen_has_a_command_its_answer_and_a_picture(browser: Chrome
     seen = browser.execute_script(
         f"{links}.filter((own) => own.checkVisibility()).map((own) => own.innerText)"
     )
-    assert "Reference" in seen
+    assert "Home" in seen
     assert "Fuse runs" not in seen
 
 
