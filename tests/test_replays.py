@@ -50,7 +50,7 @@ BENCHMARKS = {
     "losses": "--sizes 2x5 --losses ranknet --repeats 1",
     "passages": "--collection msmarco-1000x9 --workers 1 --shards 2",
     "ranking_data": "--rows 500 --collection synthetic:1000x3",
-    "selection": "synthetic:1000x20:bm25:8 --draws 1",
+    "selection": "pydocs:bm25:8 --draws 1",
     "shards": "--documents 1000x3 2000x3 --shards 2 --workers 1 --home home",
     "surrogates": "--collection synthetic:1000x3 --repeats 1",
     "tuning": "--collection synthetic:1000x3 --tolerance 0.1",
