@@ -182,7 +182,7 @@ def test_runs_of_any_kind_are_fused_and_shown(
 
 def test_pools_and_collections_are_small_tables(pool: lmtune.CandidatePool) -> None:
     assert repr(pool).splitlines()[0].split() == [
-        *("Collection", "model", "topics", "documents", "candidates", "relevant", "nonrelevant"),
+        *("Collection", "model", "topics", "documents", "candidates", "relevant", "judged", "non-relevant"),
         *("exact", "to", "depth"),
     ]
     assert pool.to_frame()["candidates"].sum() == pool.candidates.doc.size

@@ -151,11 +151,11 @@ def _choose(qrels: Path, runs: list[Path], judging: _Judging) -> None:
     found = pairs_to_judge(qrels, runs, judging.measure, number=judging.number)
     start_sheet(judging.output, [Entry(pair.topic, pair.docno) for pair in found.pairs])
     topics = len({pair.topic for pair in found.pairs})
-    undecided = f"the uncertainty of {found.measure} from {found.unjudged:,} unjudged pairs"
+    undecided = f"the uncertainty of {found.measure} due to {found.unjudged:,} unjudged pairs"
     between = f" between {found.runs[0]} and {', '.join(found.runs[1:])}" if found.runs[1:] else ""
     say(
-        f"{len(found.pairs)} pairs of {topics} topics account for {found.share:.0%} of {undecided}{between}; "
-        f"the same number chosen by best rank, for {found.pooled:.0%}.\n"
+        f"{len(found.pairs)} pairs of {topics} topics cause {found.share:.0%} of {undecided}{between} "
+        f"({found.pooled:.0%} if chosen by best rank)\n"
     )
     note(f"wrote {judging.output}")
 

@@ -71,7 +71,9 @@ class Tuned:
 class SettingOptions:
     """Model."""
 
-    model: str | None = usual(None, f"{NAMES} or fields with --fields; default: {TWO_STAGE.name}.")
+    model: str | None = usual(
+        None, f"{NAMES}. Without :title,body the fields are those of --fields. Default: {TWO_STAGE.name}."
+    )
     named: tuple[tuple[str, float], ...] = usual(
         (),
         "Set a parameter; repeat for several. Default: the model's default values.",

@@ -244,7 +244,7 @@ def available() -> list[tuple[str, str]]:
         ("FOLDER", "a folder with docs.jsonl or TREC document files, topics.* and qrels.*; BEIR's folders"),
         (f"{IRDS}ID", "a collection of ir_datasets, by identifier; ir_datasets downloads it"),
         *(
-            (name, f"{known.documents}: needs your index indexes/{name}; split as in the paper")
+            (name, f"{known.documents}: needs your index indexes/{name}; topics split as by Metzler (2007)")
             for name, known in PAPER_COLLECTIONS.items()
         ),
     ]

@@ -44,12 +44,14 @@ _MANY = 5000  # settings in a long session: enough for regions to pay off
 
 @dataclass(frozen=True)
 class Shown:
-    """Options of the page's content."""
+    """Page content."""
 
     measures: tuple[str, ...] = usual(
         (), "AP,P@10 ...; default: AP, Bpref, P@10; of runs nDCG@10, AP, P@10.", flag="--measure -m"
     )
-    model: str | None = usual(None, f"{NAMES} or fields with --fields; default: two-stage.")
+    model: str | None = usual(
+        None, f"{NAMES}. Without :title,body the fields are those of --fields. Default: two-stage."
+    )
     results: Path | None = usual(
         None,
         "Show the settings and search paths of a results folder; for tune --choose with menus.",

@@ -274,7 +274,7 @@ _NOT_DEFAULT = ", ".join(name for name, method in METHODS.items() if not method.
 
 @dataclass(frozen=True)
 class FusionOptions:
-    """Options of fusing runs and evaluating fusions."""
+    """Fusion and evaluation."""
 
     measure: tuple[str, ...] = usual(
         ("nDCG@10",), "Measure to maximise; repeat it for several.", flag="--measure -m", separator=None
@@ -523,6 +523,6 @@ def note_ties(tied: int) -> None:
     """Print a note if rounding made unequal scores equal."""
     if tied:
         note(
-            f"rounding made {quantity(tied, 'score')} equal to the next one, from which they differ by less "
-            "than 2^-30 of the largest score of their run and topic"
+            f"rounding made {quantity(tied, 'score')} equal to a neighbour: they differed by less than 2^-30 "
+            "of their run's largest score in the topic"
         )

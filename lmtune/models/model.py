@@ -126,7 +126,7 @@ OF_FIELDS: dict[str, type[FieldFormula]] = {each.kind: each for each in (Fields,
 
 NAMES = (
     f"{', '.join(MODELS)}; {BM25_PREFIX}VARIANT ({', '.join(VARIANTS)}); {', '.join(OF_FIELDS)} followed by "
-    f":title,body; each also with +rm3 and +{WEIGHTS}"
+    f":title,body; any of these with +rm3 or +{WEIGHTS}"
 )
 """All accepted model names, for messages."""
 

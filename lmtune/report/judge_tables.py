@@ -37,9 +37,9 @@ def selection_tables(result: ToJudge) -> list[Table]:
         for pair in result.pairs
     ]
     legend = (
-        f"The pairs account for {result.share:.0%} of the uncertainty that "
-        f"{quantity(result.unjudged, 'unjudged pair')} cause in {measure_label(str(result.measure))}; as "
-        f"many pairs by best rank for {result.pooled:.0%}\nColumns of runs: the document's rank"
+        f"The pairs cause {result.share:.0%} of the uncertainty of {measure_label(str(result.measure))} due "
+        f"to {quantity(result.unjudged, 'unjudged pair')} ({result.pooled:.0%} if chosen by best rank)\n"
+        "Columns of runs: the document's rank"
     )
     return [Table.of(["topic", "document"], ["weight", *result.runs], [rows], "To judge next", legend)]
 

@@ -52,7 +52,7 @@ def pool_tables(pool: CandidatePool) -> Sequence[Table]:
     facts: dict[str, object] = {"Collection": pool.name, "model": pool.formula.name}
     facts |= {"topics": len(pool.topics), "documents": int(pool.index.num_docs)}
     facts |= {"candidates": int(pool.candidates.doc.size), "relevant": int(relevant.sum())}
-    facts |= {"nonrelevant": int(nonrelevant.sum()), "exact to depth": "any"}
+    facts |= {"judged non-relevant": int(nonrelevant.sum()), "exact to depth": "any"}
     if pool.pruning is not None:
         facts["exact to depth"] = pool.pruning.depth
     return [_facts("Candidates of each topic", facts)]

@@ -22,7 +22,7 @@ _BLOCK_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class Normalisation:
-    """Options of feature scaling; see `Normaliser`."""
+    """Feature scaling: options; see `Normaliser`."""
 
     method: Method = option(
         "z-score",

@@ -38,7 +38,7 @@ _DEFAULTS: dict[str, tuple[float | None, float | None]] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of training a reranker, all but the data and the device.
+    """Training: settings of a reranker, without data and device.
 
     Each field has a help text. `lmtune.rerank.loss_names.parse_loss` describes losses,
     `lmtune.rerank.learners.networks.make_network` networks. The defaults of `dropout`,
@@ -243,7 +243,7 @@ def rate_at(settings: Settings, epoch: int, step: int, steps: int) -> float:
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How networks ``text:MODEL`` and ``decoder:MODEL`` read queries and documents.
+    """Text models: how ``text:MODEL`` and ``decoder:MODEL`` read queries and documents.
 
     Attributes
     ----------

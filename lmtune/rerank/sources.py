@@ -217,7 +217,7 @@ class ListSource(Protocol):
 
 @dataclass(frozen=True)
 class FeatureSettings:
-    """Settings of the features of a run's documents; a `ListSource`.
+    """Features: settings of the features of a run's documents; a `ListSource`.
 
     Attributes
     ----------
@@ -489,7 +489,7 @@ def folds_of_run(
     made = source.lists(run, dataset, collection, progress)
     rest = [topic for topic in made.data.queries if all(topic not in fold.test for fold in split)]
     if rest:
-        note(f"{len(rest)} topics are in no fold: reranked by the first fold's model, not used for training")
+        note(f"{len(rest)} topics are in no fold and not trained on; the first fold's model reranks them")
     parts = []
     for number, fold in enumerate(split, 1):
         learnable = _with_relevant(made.data, fold.train)

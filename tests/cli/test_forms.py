@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -302,3 +303,14 @@ def test_what_is_wrong_is_one_line_of_its_command(
 ) -> None:
     assert run(words.split()) == 2
     assert capsys.readouterr() == ("", f"lmtune: {message}\n")
+
+
+def _commands(group: Group) -> Iterator[Command]:
+    for name in group.members:
+        loaded = group.load(name)
+        yield from _commands(loaded) if isinstance(loaded, Group) else [loaded]  # type: ignore[list-item]
+
+
+def test_titles_of_option_groups_are_short_and_plain() -> None:
+    titles = {one.title for command in _commands(app) for one in command.parameters}
+    assert [title for title in titles if not re.fullmatch(r"[A-Z][a-z_, ]{1,30}", title)] == []

@@ -232,7 +232,7 @@ def test_topics_without_judgments_are_reranked_too(home: Path, tmp_path: Path) -
     where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes", "--qrels", qrels)
     code, _, err = run("crossval", *where, "--folds", "2", *FAST, "--output", tmp_path / "cv.run")
     assert code == 0, err
-    assert "2 topics are in no fold: reranked by the first fold's model, not used for training" in err
+    assert "2 topics are in no fold and not trained on; the first fold's model reranks them" in err
     base, crossed = read_run(home / "base.run"), read_run(tmp_path / "cv.run")
     assert list(crossed) == list(base)
     assert list(crossed["4"]) != list(base["4"])

@@ -374,7 +374,7 @@ def test_unequal_scores_stay_unequal(caplog: pytest.LogCaptureFixture) -> None:
     options = FusionOptions(("RR",), ("equal",), in_sample=True)
     with caplog.at_level("INFO", "lmtune"):
         fuse_runs(RunSet.of({"close": close, "other": {"1": other["1"]}}), {"1": {"b": 1}}, options)
-    assert "rounding made 2 scores equal to the next one" in caplog.text
+    assert "rounding made 2 scores equal to a neighbour" in caplog.text
 
 
 def test_single_runs_have_ranks_as_deep_as_they_are() -> None:

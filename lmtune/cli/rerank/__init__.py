@@ -63,7 +63,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Targets:
-    """Targets."""
+    """Teacher and weights."""
 
     teacher: Path | None = option(
         None, "A run of the same topics; LOSS@teacher learns from its scores. Needs --run.", metavar="RUN"

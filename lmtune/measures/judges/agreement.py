@@ -26,7 +26,7 @@ _Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class JudgeOptions:
-    """Options of a comparison of judges.
+    """Comparison of judges.
 
     Attributes
     ----------

@@ -60,7 +60,7 @@ def test_of_one_run_what_stands_high_weighs_most() -> None:
     found = pairs_to_judge({"1": {"b": 1}}, {"a": {"1": {"a": 3.0, "b": 2.0, "c": 1.0}}}, "nDCG@10")
     assert [(pair.docno, pair.ranks) for pair in found.pairs] == [("a", (1,)), ("c", (3,))]
     assert [pair.weight for pair in found.pairs] == pytest.approx([1.0, 0.5])
-    assert "To judge next" in found._repr_html_() and "unjudged pairs cause in nDCG@10" in repr(found)
+    assert "To judge next" in found._repr_html_() and "of the uncertainty of nDCG@10 due to" in repr(found)
     assert found.to_frame()["docno"].tolist() == ["a", "c"]
 
 
@@ -84,7 +84,7 @@ def test_a_file_to_fill_in(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.stderr
     assert output.read_text() == "1 0 c ?\n2 0 c ?\n"
     assert done.stdout.startswith(
-        "2 pairs of 2 topics account for 100% of the uncertainty of P@1 from 2 unjudged pairs between"
+        "2 pairs of 2 topics cause 100% of the uncertainty of P@1 due to 2 unjudged pairs between"
     )
     before = output.read_text()
     for words in (["-m", "AP"], ["-n", "0"], ["--output", str(tmp_path / "qrels")]):
