@@ -64,9 +64,12 @@ def compare(
     lmtune compare qrels.txt bm25.run dense.run --residuals
     lmtune compare qrels.txt BM25=bm25.run E5=dense.run -m AP --test wilcoxon
     """
-    if output.predicted is not None and (output.style in ("csv", "json") or comparison.pairwise):
+    if output.predicted is not None and (
+        output.style in ("csv", "json") or comparison.pairwise or comparison.correction in ("bh", "hsd")
+    ):
         accepted = "--format table, markdown or latex; lmtune.measures.judges.powered_runs returns a frame"
-        raise InputError("--predicted conflicts with csv, json and --pairwise", accepted=accepted)
+        what = "csv, json, --pairwise and --correction bh or hsd"
+        raise InputError(f"--predicted conflicts with {what}", accepted=accepted)
     named = labelled_runs([baseline, *runs])
     with stages() as progress:
         compared = compare_runs(
@@ -102,7 +105,7 @@ def _show_corrected(
         runs,
         compared.measures,
         subtract=True,
-        confidence=compared.interval_confidence,
+        confidence=compared.contrasts[0].interval_confidence,
         topics=output.topics,
     )
     show_table("\n" + powered_table(found, output.style))

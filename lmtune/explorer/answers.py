@@ -127,7 +127,7 @@ def compared(view: View, setting: Setting, pinned: Setting, topics: str) -> dict
             }
             for contrast in comparison.contrasts
         ],
-        "confidence": comparison.interval_confidence,
+        "confidence": comparison.options.confidence,
         "notes": [] if is_same else list(comparison.notes),
     }
 

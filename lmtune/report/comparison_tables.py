@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from lmtune.errors import InputError
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.residual_bounds import JUDGED, is_exact
-from lmtune.measures.significance.comparison import EQUIVALENT, NOT_WORSE, Comparison, Contrast
+from lmtune.measures.significance.comparison import (
+    EQUIVALENT,
+    HSD,
+    NOT_WORSE,
+    Comparison,
+    ComparisonOptions,
+    Contrast,
+)
 from lmtune.measures.significance.tests import FEWEST, LEVEL, detectable_difference, paired_differences
 from lmtune.progress import quantity
 from lmtune.report.table import Answer, Cell, Table, listed, render, short
@@ -26,7 +33,12 @@ _TEST_NAMES = {
     "randomization": "paired randomization test",
     "wilcoxon": "Wilcoxon signed-rank test",
 }
-_CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction"}
+_HSD_NAMES = {"t": "Tukey's HSD", "randomization": "randomized Tukey's HSD"}
+_CORRECTIONS = {
+    "holm": "Holm's correction",
+    "bonferroni": "Bonferroni's correction",
+    "bh": "Benjamini-Hochberg correction",
+}
 _SIDES = {"two-sided": "two-sided", "greater": "one-sided (better)", "less": "one-sided (worse)"}
 
 
@@ -82,15 +94,18 @@ def comparison_answer(comparison: Comparison) -> Answer:
     best = max(others, key=lambda system: means[system])
     tested = comparison.measures[0], best
     contrast = next(one for one in comparison.contrasts if (one.measure, one.system) == tested)
-    test, is_corrected = options.tests[0], len(others) > 1 and options.correction != "none"
-    how = _TEST_NAMES[test] + (f", {_CORRECTIONS[options.correction]}" if is_corrected else "")
+    test, is_corrected = options.tests[0], len(others) > 1 and options.correction in _CORRECTIONS
+    how = _name(test, options) + (f", {_CORRECTIONS[options.correction]}" if is_corrected else "")
     p = contrast.adjusted[test]
     rows = [comparison.values[comparison.systems.index(name), :, 0] for name in (best, baseline)]
     lines = [
         ("Baseline", f"{baseline}, {measure} {short(means[baseline])}"),
         ("Best" if len(others) > 1 else "Compared", f"{best}, {measure} {short(means[best])}"),
         ("Difference", difference_text(contrast.difference, contrast.interval, p, how, options.confidence)),
-        ("Verdict", verdict_text(rows[0] - rows[1], p, baseline, level=options.level)),
+        (
+            "Verdict",
+            verdict_text(rows[0] - rows[1], p, baseline, level=options.level, critical=_half(contrast)),
+        ),
     ]
     return Answer(f"{quantity(len(others), 'run')} compared with {baseline}, {topics}", lines)
 
@@ -116,8 +131,12 @@ def verdict_text(
     *,
     units: tuple[str, str] = ("topic", "topics"),
     level: float = LEVEL,
+    critical: float = math.nan,
 ) -> str:
-    """Return whether a difference is significant; if not, add the minimum detectable difference."""
+    """Return whether a difference is significant; if not, add the minimum detectable difference.
+
+    `critical` is half the width of a corrected interval, for the detectable difference with this correction.
+    """
     counted = quantity(differences.size, *units)
     if math.isnan(p):
         return f"no test: {counted}" if differences.size < FEWEST else "no test: all differences are equal"
@@ -125,8 +144,17 @@ def verdict_text(
         return f"significantly {'better' if differences.mean() > 0.0 else 'worse'} than {baseline}"
     if differences.size < FEWEST:
         return f"not significant; {counted} only"
-    least = detectable_difference(float(differences.std(ddof=1)), differences.size, level=level)
+    from scipy.special import stdtr
+
+    deviation, topics = float(differences.std(ddof=1)), differences.size
+    if deviation and not math.isnan(critical):
+        level = 2.0 * float(stdtr(topics - 1, -critical * math.sqrt(topics) / deviation))
+    least = detectable_difference(deviation, topics, level=level)
     return f"not significant; {counted} detect differences of {short(least)} or more (80% power)"
+
+
+def _half(contrast: Contrast) -> float:
+    return (contrast.interval[1] - contrast.interval[0]) / 2.0
 
 
 def letters(number: int) -> list[str]:
@@ -155,6 +183,10 @@ def measure_label(name: str) -> str:
         return name
 
 
+def _name(test: str, options: ComparisonOptions) -> str:
+    return (_HSD_NAMES if options.correction == HSD else _TEST_NAMES)[test]
+
+
 def comparison_legend(comparison: Comparison) -> str:
     """Return the notes on marks, tests and topics, one a line."""
     options, first = comparison.options, comparison.options.tests[0]
@@ -162,16 +194,18 @@ def comparison_legend(comparison: Comparison) -> str:
         marks = "Letters: the mean is significantly better than that of these systems"
     else:
         marks = f"{BETTER} significantly better than {comparison.systems[0]}, {WORSE} significantly worse"
-    test = f"{_SIDES[options.alternative]} {_TEST_NAMES[first]}{_how(comparison, first)}"
+    test = f"{_SIDES[options.alternative]} {_name(first, options)}{_how(comparison, first)}"
     test += f" over {quantity(len(comparison.topics), 'topic')}"
     correction = ""
-    if comparison.family > 1:
+    if options.correction == HSD:
+        correction = f", {quantity(comparison.family, 'pair')} for each measure"
+    elif comparison.family > 1:
         name = _CORRECTIONS.get(options.correction, "no correction")
         correction = f", {name} over {comparison.family} comparisons for each measure"
     adjusted = "adjusted p" if correction and options.correction != "none" else "p"
     notes = [f"{marks} ({test}{correction}, {adjusted} < {options.level:g})"]
     if options.tests[1:]:
-        further = [f"{_TEST_NAMES[name]}{_how(comparison, name)}" for name in options.tests[1:]]
+        further = [f"{_name(name, options)}{_how(comparison, name)}" for name in options.tests[1:]]
         notes.append(f"Also tested: {listed(further)}")
     return "\n".join(notes)
 
@@ -208,14 +242,15 @@ def _contrast_table(comparison: Comparison) -> Table:
     """Make the table of differences and tests: a row a contrast."""
     options = comparison.options
     tests = [*options.tests, *([NOT_WORSE, EQUIVALENT] if options.margin else [])]
-    corrected = options.correction != "none"
+    corrected = options.correction in _CORRECTIONS
     names = ["Measure", "System", "Against"][: 3 if options.pairwise else 2]
     header = ["Diff.", "Rel.", "W/T/L", "g_z" if options.hedges else "d_z"]
     header.append(f"{100 * options.confidence:g}% CI")
     bounded = any(contrast.possible for contrast in comparison.contrasts)
     header += ["unjudged"] if bounded else []
     for name in tests:
-        header += [f"p ({name})", *(["adjusted p"] if corrected else [])]
+        header += [f"{'HSD p' if options.correction == HSD else 'p'} ({name})"]
+        header += ["adjusted p"] if corrected else []
     groups: dict[str, list[list[str]]] = {measure: [] for measure in comparison.measures}
     for contrast in comparison.contrasts:
         rows = groups[contrast.measure]
@@ -231,13 +266,20 @@ def _contrast_table(comparison: Comparison) -> Table:
     return Table.of(names, header, groups.values(), "Differences and their tests", "\n".join(notes))
 
 
+def interval_kind(comparison: Comparison) -> str:
+    """Return which error of several intervals is controlled, and how."""
+    return {
+        HSD: "simultaneous, Tukey's HSD",
+        "bh": "false coverage rate of the significant differences, Benjamini-Yekutieli",
+        "none": "each by itself, no correction",
+    }.get(comparison.options.correction, "simultaneous, Bonferroni")
+
+
 def _contrast_notes(comparison: Comparison) -> list[str]:
     """Return the note on simultaneous intervals and tests of equivalence, if there are any."""
     options, parts = comparison.options, []
     if comparison.family > 1:
-        together = options.correction != "none"
-        how = "simultaneous (Bonferroni)" if together else "not simultaneous: each has no correction"
-        parts.append(f"{100 * options.confidence:g}% CIs are {how}")
+        parts.append(f"{100 * options.confidence:g}% CIs: {interval_kind(comparison)}")
     if options.margin is not None:
         parts.append(f"{NOT_WORSE}, {EQUIVALENT}: one-sided t-tests, margin {options.margin:g}")
     return ["; ".join(parts)] if parts else []
@@ -315,6 +357,8 @@ def _content(comparison: Comparison, per_topic: bool) -> dict[str, object]:
     content: dict[str, object] = {
         **{name: getattr(comparison, name) for name in ("systems", "measures", "topics")},
         **{name: getattr(comparison.options, name) for name in names},
+        "comparisons": comparison.family,
+        "intervals": interval_kind(comparison),
         "means": {
             system: dict(zip(comparison.measures, comparison.means(system), strict=True))
             for system in comparison.systems
@@ -387,7 +431,7 @@ def comparison_records(comparison: Comparison) -> list[dict[str, object]]:
             record[f"how_{key}"] = test.how
         record["effect_size"] = contrast.effect_size
         record["interval_low"], record["interval_high"] = contrast.interval
-        record["interval_confidence"] = comparison.interval_confidence
+        record["interval_confidence"] = contrast.interval_confidence
         if contrast.possible is not None:
             record["lowest_difference"], record["highest_difference"] = contrast.possible
             record["could_turn"] = contrast.could_turn

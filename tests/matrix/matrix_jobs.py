@@ -205,6 +205,11 @@ def _evaluations() -> Iterator[Job]:
     )
     yield Job("compare", "compare qrels lexical.run dense.run --residuals --plot {o}/compared")
     yield Job("compare-tests", "compare qrels lexical.run dense.run --test randomization --test wilcoxon -q")
+    hsd = "--correction hsd --test randomization --test t --permutations 999"
+    yield Job("compare-hsd", f"compare qrels lexical.run dense.run {hsd} --pairwise --format json")
+    yield Job(
+        "compare-bh", "compare qrels lexical.run dense.run --correction bh --test wilcoxon --format csv"
+    )
     yield Job(
         "judges", "judges qrels labels.txt --runs lexical.run --runs dense.run --samples 20 --confusions"
     )

@@ -13,6 +13,7 @@ from support import read_answer
 
 import lmtune
 from lmtune.measures.significance.comparison import Comparison, ComparisonOptions
+from lmtune.measures.significance.tests import detectable_difference
 from lmtune.report.comparison_tables import comparison_legend, comparison_table, letters
 
 BASE = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
@@ -49,7 +50,7 @@ def test_daggers_mark_what_differs_from_the_baseline() -> None:
         "† significantly better than base, ‡ significantly worse (two-sided paired t-test over 8 topics, "
         "Holm's correction over 4 comparisons for each measure, adjusted p < 0.05)"
     )
-    assert lines[-1] == "95% CIs are simultaneous (Bonferroni)"
+    assert lines[-1] == "95% CIs: simultaneous, Bonferroni"
     better = next(line for line in lines[8:] if line.split()[0] == "better").split()
     assert better[1:4] == ["+0.0163", "+3.6%", "8/0/0"]
 
@@ -89,9 +90,9 @@ def test_letters_go_on_after_z() -> None:
 
 def test_the_line_below_says_how() -> None:
     exact = comparison_table(known(test="randomization", margin=0.02))
-    assert "95% CIs are simultaneous (Bonferroni); not worse, equivalent: one-sided" in exact
+    assert "95% CIs: simultaneous, Bonferroni; not worse, equivalent: one-sided" in exact
     alone = lmtune.compare(BASE, {"a": BASE, "b": BASE}, ComparisonOptions(correction="none"))
-    assert "95% CIs are not simultaneous" in comparison_table(alone)
+    assert "95% CIs: each by itself, no correction" in comparison_table(alone)
     assert "paired randomization test (exact) over 8 topics" in exact
     assert "margin 0.02" in exact
     rng = np.random.default_rng(0)
@@ -107,6 +108,37 @@ def test_the_line_below_says_how() -> None:
         "paired randomization test (1,000 random sign patterns, seed 9) over 30 topics, p < 0.01)\n"
         "Also tested: Wilcoxon signed-rank test (exact)"
     )
+
+
+def test_each_correction_is_named_with_its_intervals() -> None:
+    runs = {"worse": BASE - NOISE, "better": BASE + NOISE[::-1], "mixed": BASE + np.array([0.1, -0.1] * 4)}
+    for correction, test, kind in (
+        ("bh", "over 8 topics, Benjamini-Hochberg correction over 3 comparisons", "false coverage"),
+        ("hsd", "Tukey's HSD over 8 topics, 6 pairs for each measure", "simultaneous, Tukey's HSD"),
+        ("none", "paired t-test over 8 topics, no correction over 3 comparisons", "each by itself"),
+    ):
+        found = lmtune.compare(BASE, runs, ComparisonOptions(correction=correction))
+        text, content = comparison_table(found), json.loads(comparison_table(found, "json"))
+        assert test in text and f"95% CIs: {kind}" in text
+        assert content["correction"] == correction and content["intervals"].startswith(kind)
+        assert content["comparisons"] == (6 if correction == "hsd" else 3)
+        assert ("adjusted p  " in text or "adjusted p\n" in text) == (correction == "bh")
+        assert ("HSD p (t)" in text) == (correction == "hsd")
+    drawn = ComparisonOptions(correction="hsd", tests=("randomization", "t"), permutations=500, seed=2)
+    legend = comparison_legend(lmtune.compare(BASE, {**runs, "more": BASE + 2 * NOISE}, drawn))
+    assert "randomized Tukey's HSD (500 random permutations, seed 2) over 8 topics, 10 pairs" in legend
+    assert legend.endswith("Also tested: Tukey's HSD")
+
+
+def test_the_detectable_difference_has_the_correction() -> None:
+    rng = np.random.default_rng(0)
+    runs = {f"r{i}": BASE + rng.normal(0.0, 0.1, 8) for i in range(4)}
+    for correction, level in (("none", 0.05), ("holm", 0.05 / 4)):
+        found = lmtune.compare(BASE, runs, ComparisonOptions(correction=correction))
+        best = max(found.contrasts, key=lambda one: one.difference)
+        deviation = float((runs[best.system] - BASE).std(ddof=1))
+        least = detectable_difference(deviation, 8, level=level)
+        assert f"detect differences of {least:.4f} or more" in comparison_table(found)
 
 
 def test_csv_and_json_have_every_figure() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,6 @@ from lmtune.measures.measure import MeasuresLike, parse_measures
 from lmtune.measures.residual_bounds import JUDGED, check_bounded, difference_bounds
 from lmtune.measures.significance.tests import (
     ALTERNATIVES,
-    CORRECTIONS,
     FEWEST,
     Alternative,
     Tested,
@@ -36,12 +35,17 @@ from lmtune.measures.significance.tests import (
     wilcoxon_test,
     wins_ties_losses,
 )
+from lmtune.measures.significance.tests import CORRECTIONS as P_CORRECTIONS
+from lmtune.measures.significance.tukey import randomized_hsd, tukey_hsd
 from lmtune.options import check as check_options
 from lmtune.options import option, usual
 from lmtune.progress import Progress, note, quantity, silent
 from lmtune.showing import Plotted
 
 TESTS = ("t", "randomization", "wilcoxon")
+HSD = "hsd"
+CORRECTIONS = (*P_CORRECTIONS[:-1], HSD, P_CORRECTIONS[-1])
+_HSD_TESTS = TESTS[:2]
 
 
 @dataclass(frozen=True)
@@ -53,20 +57,21 @@ class ComparisonOptions:
     tests : tuple of str
         One or more of ``"t"``, ``"randomization"`` and ``"wilcoxon"``. The first determines which
         differences are significant.
-    correction : {"holm", "bonferroni", "none"}
-        Correction of p-values for the number of contrasts on each measure.
+    correction : {"holm", "bonferroni", "bh", "hsd", "none"}
+        Correction of p-values and intervals for the number of contrasts on each measure; ``"hsd"`` for all
+        pairs of systems (`lmtune.measures.significance.tukey`).
     alternative : {"two-sided", "greater", "less"}
         ``"greater"`` tests only whether runs are better than the baseline.
     confidence : float
-        Confidence of the intervals, simultaneous if p-values are corrected. The significance level is
-        1 - confidence.
+        Confidence of the intervals, by the correction: simultaneous, or with ``"bh"`` of the significant
+        differences (`adjusted_confidence`). The significance level is 1 - confidence.
     margin : float or None
         The smallest difference of means that matters. If it is set, non-inferiority and equivalence of runs
         and the baseline are tested, too.
     pairwise : bool
         Compare all pairs of systems, not only each run with the baseline.
     permutations, seed : int
-        Number and seed of the random sign patterns of the randomization test.
+        Number and seed of the randomization test's random sign patterns; with ``"hsd"``, of its permutations.
     hedges : bool
         Remove the small-sample bias of effect sizes.
     """
@@ -78,7 +83,11 @@ class ComparisonOptions:
         flag="--test",
         separator=None,
     )
-    correction: str = usual("holm", "holm, bonferroni or none.", choices=CORRECTIONS)
+    correction: str = usual(
+        "holm",
+        "holm or bonferroni (family-wise error), bh (false discovery rate), hsd (Tukey) or none.",
+        choices=CORRECTIONS,
+    )
     alternative: Alternative = option("two-sided", "two-sided, greater or less.", choices=ALTERNATIVES)
     confidence: float = option(
         0.95, "Confidence of intervals; 1 - confidence is the significance level.", above=0, below=1
@@ -87,7 +96,7 @@ class ComparisonOptions:
         None, "Also test non-inferiority and equivalence with this margin of the mean.", above=0
     )
     pairwise: bool = usual(False, "Compare all pairs of runs, not only each run with the baseline.")
-    permutations: int = option(100_000, "Random sign patterns of the randomization test.", low=1)
+    permutations: int = option(100_000, "Random permutations of the randomization test.", low=1)
     seed: int = option(0, "Seed of the randomization test.", low=0)
     hedges: bool = option(False, "Remove the small-sample bias of effect sizes.", flag="")
 
@@ -107,6 +116,17 @@ class ComparisonOptions:
                 value=self.alternative,
                 accepted="two-sided",
             )
+        if self.correction == HSD:
+            refused = (
+                ("test", sorted({*self.tests} - {*_HSD_TESTS}), " or ".join(_HSD_TESTS)),
+                ("alternative", self.alternative, "two-sided"),
+                ("margin", self.margin, "none, or --correction holm"),
+            )
+            for name, value, accepted in refused:
+                if value and value != "two-sided":
+                    raise InputError(
+                        f"--correction hsd conflicts with this {name}", value=value, accepted=accepted
+                    )
 
 
 NOT_WORSE, EQUIVALENT = "not worse", "equivalent"
@@ -129,11 +149,15 @@ class Contrast:
     tested : dict of str to Tested
         Results by test; with a margin also ``"not worse"`` and ``"equivalent"``, which are t-tests.
     adjusted : dict of str to float
-        The p-values of `tested`, corrected for the number of contrasts on this measure.
+        The p-values of `tested`, corrected for the number of contrasts on this measure. Those of
+        ``"hsd"`` are the same, as its tests include the correction.
     effect_size : float
         Cohen's d_z, or Hedges' corrected value; 0 if no topic differs, NaN if all differ equally.
     interval : tuple of float
-        The t-interval of the mean difference with confidence `Comparison.interval_confidence`.
+        The interval of the mean difference, by the correction: a t-interval, or that of the first test of
+        ``"hsd"``.
+    interval_confidence : float
+        The confidence of the t-interval by itself (`adjusted_confidence`); with ``"hsd"``, of all intervals.
     possible : tuple of float or None
         The lowest and the highest difference over all judgments of the unjudged documents, if requested; see
         `lmtune.measures.residual_bounds`.
@@ -153,6 +177,7 @@ class Contrast:
     adjusted: dict[str, float]
     effect_size: float
     interval: tuple[float, float]
+    interval_confidence: float
     possible: tuple[float, float] | None = None
 
     @property
@@ -196,13 +221,9 @@ class Comparison(Plotted, by="comparison_tables.comparison"):
 
     @property
     def family(self) -> int:
-        """The number of contrasts on each measure, for the correction."""
-        return len(self.contrasts) // len(self.measures)
-
-    @property
-    def interval_confidence(self) -> float:
-        """The confidence of each interval for the simultaneous confidence of those on a measure."""
-        return adjusted_confidence(self.options.confidence, self.family, self.options.correction)
+        """The number of comparisons on each measure that are corrected together."""
+        pairs = len(self.systems) * (len(self.systems) - 1) // 2
+        return pairs if self.options.correction == HSD else len(self.contrasts) // len(self.measures)
 
     def means(self, system: str) -> list[float]:
         """Return a system's mean on each measure."""
@@ -280,39 +301,40 @@ def compare(
             accepted="judgments of two topics or more",
         )
     systems = tuple(by_system)
-    pairs = list(combinations(range(len(systems)), 2))
+    pairs = [
+        (system, against)
+        for against, system in combinations(range(len(systems)), 2)
+        if options.pairwise or against == 0
+    ]
     notes: list[str] = []
     if len(topics) < FEWEST:
         notes.append(f"{quantity(len(topics), 'topic')}: a t-test needs {FEWEST}")
     contrasts: list[Contrast] = []
     for m, measure in enumerate(names):
-        sides = {
-            (systems[system], systems[against]): (values[system, :, m], values[against, :, m])
-            for against, system in pairs
-            if options.pairwise or against == 0
-        }
-        contrasts += _contrasts(measure, sides, options)
-        for (system, against), (a, b) in sides.items():
-            notes += _notes(a, b, f"{measure}: {system} and {against}")
+        contrasts += _contrasts(measure, systems, values[..., m], pairs, options)
+        for system, against in pairs:
+            label = f"{measure}: {systems[system]} and {systems[against]}"
+            notes += _notes(values[system, :, m], values[against, :, m], label, options.correction)
     return Comparison(systems, names, topics, values, tuple(contrasts), options, tuple(notes))
 
 
 def _contrasts(
-    measure: str, sides: Mapping[tuple[str, str], _Side], options: ComparisonOptions
+    measure: str,
+    systems: Sequence[str],
+    values: Doubles,
+    pairs: Sequence[tuple[int, int]],
+    options: ComparisonOptions,
 ) -> Iterator[Contrast]:
-    tested = _tested(list(sides.values()), options)
-    corrected = {
-        name: adjusted([one.p_value for one in results], options.correction)
-        for name, results in tested.items()
-    }
-    confidence = adjusted_confidence(options.confidence, len(sides), options.correction)
-    for i, ((system, against), (a, b)) in enumerate(sides.items()):
+    """Yield the contrasts of a measure; `values` has shape (systems, topics)."""
+    sides = [(values[system], values[against]) for system, against in pairs]
+    results = _hsd(values, pairs, options) if options.correction == HSD else _corrected(sides, options)
+    for i, ((system, against), (a, b)) in enumerate(zip(pairs, sides, strict=True)):
         difference, against_mean = float(paired_differences(a, b).values.mean()), float(b.mean())
         wins, ties, losses = wins_ties_losses(a, b)
         yield Contrast(
             measure=measure,
-            system=system,
-            against=against,
+            system=systems[system],
+            against=systems[against],
             mean=float(a.mean()),
             against_mean=against_mean,
             difference=difference,
@@ -320,11 +342,55 @@ def _contrasts(
             wins=wins,
             ties=ties,
             losses=losses,
-            tested={name: results[i] for name, results in tested.items()},
-            adjusted={name: p[i] for name, p in corrected.items()},
+            tested={name: tested[i] for name, tested in results.tested.items()},
+            adjusted={name: p[i] for name, p in results.adjusted.items()},
             effect_size=effect_size(a, b, hedges=options.hedges),
-            interval=mean_interval(a, b, confidence),
+            interval=results.intervals[i],
+            interval_confidence=results.confidences[i],
         )
+
+
+class _Results(NamedTuple):
+    """Results of a measure's contrasts: p-values by test, corrected p-values, intervals."""
+
+    tested: dict[str, list[Tested]]
+    adjusted: dict[str, list[float]]
+    intervals: list[tuple[float, float]]
+    confidences: list[float]
+
+
+def _corrected(sides: Sequence[_Side], options: ComparisonOptions) -> _Results:
+    tested = _tested(sides, options)
+    corrected = {
+        name: adjusted([one.p_value for one in results], options.correction)
+        for name, results in tested.items()
+    }
+    is_significant = [p < options.level for p in corrected[options.tests[0]]]
+    confidences = [
+        adjusted_confidence(
+            options.confidence, len(sides), options.correction, sum(is_significant) + (not significant)
+        )
+        for significant in is_significant
+    ]
+    intervals = [mean_interval(a, b, own) for (a, b), own in zip(sides, confidences, strict=True)]
+    return _Results(tested, corrected, intervals, confidences)
+
+
+def _hsd(values: Doubles, pairs: Sequence[tuple[int, int]], options: ComparisonOptions) -> _Results:
+    found = {
+        name: tukey_hsd(values.T, options.confidence)
+        if name == "t"
+        else randomized_hsd(
+            values.T, options.confidence, permutations=options.permutations, seed=options.seed
+        )
+        for name in options.tests
+    }
+    p_values = {name: [float(one.p_values[pair]) for pair in pairs] for name, one in found.items()}
+    tested = {name: [Tested(p, found[name].how) for p in own] for name, own in p_values.items()}
+    half = found[options.tests[0]].half
+    differences = [float((values[system] - values[against]).mean()) for system, against in pairs]
+    intervals = [(difference - half, difference + half) for difference in differences]
+    return _Results(tested, p_values, intervals, [options.confidence] * len(pairs))
 
 
 def _tested(sides: Sequence[_Side], options: ComparisonOptions) -> dict[str, list[Tested]]:
@@ -346,15 +412,16 @@ def _tested(sides: Sequence[_Side], options: ComparisonOptions) -> dict[str, lis
     return results
 
 
-def _notes(a: Doubles, b: Doubles, names: str) -> list[str]:
+def _notes(a: Doubles, b: Doubles, names: str, correction: str) -> list[str]:
     difference = paired_differences(a, b)
     notes = []
     if not difference.values.any():
         notes.append(f"{names} are equal on every topic: p is 1")
     elif difference.is_constant:
+        missing = "effect size" if correction == HSD else "t-test, effect size or interval"
         notes.append(
             f"{names} differ by {difference.values.mean():.4g} on every topic: without variance there is no "
-            "t-test, effect size or interval"
+            f"{missing}"
         )
     if b.mean() == 0.0 and difference.values.any():
         notes.append(f"{names}: no relative difference, because the second mean is 0")

@@ -186,7 +186,7 @@ def _sums(values: Doubles) -> Doubles:
 
 
 ALTERNATIVES: tuple[Alternative, ...] = ("two-sided", "greater", "less")
-CORRECTIONS = ("holm", "bonferroni", "none")
+CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 
 MOST_ENUMERATED = 20
 """Up to this number of topics with a difference, all sign patterns are enumerated."""
@@ -384,9 +384,11 @@ def adjusted(p_values: Sequence[float], correction: str = "holm") -> list[float]
     ----------
     p_values : sequence of float
         One per comparison, in [0, 1]. NaN for a comparison without a test; it stays NaN, but is counted.
-    correction : {"holm", "bonferroni", "none"}
-        Both corrections control the family-wise error rate; Holm's p-values are never larger. See S. Holm,
+    correction : {"holm", "bonferroni", "bh", "none"}
+        The first two control the family-wise error rate; Holm's p-values are never larger. See S. Holm,
         A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6, 1979.
+        ``"bh"`` controls the false discovery rate: Y. Benjamini and Y. Hochberg, Controlling the false
+        discovery rate, Journal of the Royal Statistical Society B 57, 1995.
 
     Returns
     -------
@@ -412,34 +414,52 @@ def adjusted(p_values: Sequence[float], correction: str = "holm") -> list[float]
     if correction == "bonferroni":
         return [float(value) for value in np.minimum(p * p.size, 1.0)]
     order = np.argsort(p, kind="stable")  # NaN last
-    steps = np.minimum(np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)), 1.0)
+    if correction == "bh":
+        scaled = p[order] * p.size / np.arange(1, p.size + 1)
+        steps = np.where(np.isnan(scaled), np.nan, np.fmin.accumulate(scaled[::-1])[::-1])
+    else:
+        steps = np.minimum(np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)), 1.0)
     out = np.empty_like(p)
     out[order] = steps
     return [float(value) for value in out]
 
 
-def adjusted_confidence(confidence: float, comparisons: int, correction: str = "holm") -> float:
-    """Return the confidence of each interval for a simultaneous confidence of all intervals.
+def adjusted_confidence(
+    confidence: float, comparisons: int, correction: str = "holm", rank: int = 1
+) -> float:
+    """Return the confidence of each interval, by the correction of the p-values.
 
-    This is Bonferroni's 1 - (1 - confidence) / comparisons; see O. J. Dunn, Multiple comparisons among means,
-    Journal of the American Statistical Association 56, 1961. It is used with Holm's correction, too, which
-    has no two-sided intervals. So an interval may contain 0 although Holm's p-value is below the level.
+    With ``"holm"`` and ``"bonferroni"`` all intervals hold together with the given confidence, by
+    Bonferroni's 1 - (1 - confidence) / comparisons; see O. J. Dunn, Multiple comparisons among means, Journal
+    of the American Statistical Association 56, 1961. Holm's correction has no two-sided intervals. So an
+    interval may contain 0 although Holm's p-value is below the level.
+
+    With ``"bh"`` the false coverage rate is controlled: of the intervals of the R significant differences,
+    an expected share of at most 1 - confidence misses the true difference, if each has the confidence
+    1 - R (1 - confidence) / comparisons (Y. Benjamini and D. Yekutieli, False discovery rate-adjusted
+    multiple confidence intervals for selected parameters, same journal 100, 2005).
 
     Parameters
     ----------
     confidence : float
-        The simultaneous confidence, between 0 and 1.
+        The confidence of all intervals, between 0 and 1.
     comparisons : int
         The number of intervals.
-    correction : {"holm", "bonferroni", "none"}
+    correction : {"holm", "bonferroni", "bh", "none"}
         The correction of the p-values; with ``"none"`` the confidence is not adjusted.
+    rank : int
+        The number R of significant differences, for ``"bh"``. With R + 1 for the others, t-intervals exclude
+        0 exactly where the t-test is significant.
 
     Examples
     --------
     >>> round(adjusted_confidence(0.95, 2), 4), adjusted_confidence(0.95, 2, "none")
     (0.975, 0.95)
+    >>> round(adjusted_confidence(0.95, 10, "bh", 3), 4)
+    0.985
     """
-    return confidence if correction == "none" else 1.0 - (1.0 - confidence) / comparisons
+    share = {"none": comparisons, "bh": rank}.get(correction, 1) / comparisons
+    return 1.0 - (1.0 - confidence) * share if share < 1.0 else confidence
 
 
 def _check_alternative(alternative: str) -> None:

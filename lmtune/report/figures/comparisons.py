@@ -17,7 +17,7 @@ from lmtune.io.result_folders import file_name
 from lmtune.measures.evaluate import LEVELS
 from lmtune.measures.significance.comparison import Comparison, Contrast
 from lmtune.measures.significance.tests import confidence_interval
-from lmtune.report.comparison_tables import interval_text, measure_label, p_value_text
+from lmtune.report.comparison_tables import interval_kind, interval_text, measure_label, p_value_text
 from lmtune.report.figures.style import (
     COLUMN,
     Picture,
@@ -170,8 +170,8 @@ def difference_intervals(comparison: Comparison, *, title: str = "") -> Figure:
         _draw(ax, of_measure, comparison)
         ax.set_title(measure_label(measure), loc="left")
     share = f"{100 * comparison.options.confidence:g}% CI"
-    together = " (simultaneous)" if comparison.interval_confidence > comparison.options.confidence else ""
-    label_below(figure, f"mean difference, {share}{together}; filled: significant")
+    kind = f" ({interval_kind(comparison)})" if comparison.family > 1 else ""
+    label_below(figure, f"mean difference, {share}{kind}; filled: significant")
     return finish(
         figure, " ".join(_alt(contrast, comparison, share) for contrast in comparison.contrasts), title
     )

@@ -13,9 +13,11 @@ from scipy import stats
 import lmtune
 from lmtune.errors import InputError
 from lmtune.measures.significance.comparison import ComparisonOptions
+from lmtune.measures.significance.tukey import randomized_hsd, tukey_hsd
 
 RNG = np.random.default_rng(7)
 BASE = RNG.random((40, 2))
+_STATSMODELS = {"holm": "holm", "bonferroni": "bonferroni", "bh": "fdr_bh"}
 RUNS = {f"r{i}": np.clip(BASE + RNG.normal(0.02 * i, 0.1, BASE.shape), 0, 1) for i in range(4)}
 
 
@@ -49,13 +51,14 @@ def test_each_figure_is_the_librarys() -> None:
         assert set(contrast.adjusted) == {"t", "wilcoxon", "randomization", "not worse", "equivalent"}
 
 
-@pytest.mark.parametrize("correction", ["holm", "bonferroni"])
+@pytest.mark.parametrize("correction", ["holm", "bonferroni", "bh"])
 def test_p_values_are_corrected_measure_by_measure(correction: str) -> None:
     multitest = pytest.importorskip("statsmodels.stats.multitest")
     found = lmtune.compare(BASE, RUNS, ComparisonOptions(correction=correction), measures=["AP", "P@10"])
     for measure in ("AP", "P@10"):
         family = [c for c in found.contrasts if c.measure == measure]
-        expected = multitest.multipletests([c.tested["t"].p_value for c in family], method=correction)[1]
+        p_values = [c.tested["t"].p_value for c in family]
+        expected = multitest.multipletests(p_values, method=_STATSMODELS[correction])[1]
         assert [c.adjusted["t"] for c in family] == pytest.approx(list(expected), rel=1e-12)
 
 
@@ -63,11 +66,65 @@ def test_intervals_hold_together_where_p_values_are_corrected() -> None:
     for correction, level in (("holm", 0.01 / 4), ("bonferroni", 0.01 / 4), ("none", 0.01)):
         options = ComparisonOptions(correction=correction, confidence=0.99)
         found = lmtune.compare(BASE, RUNS, options, measures=["AP", "P@10"])
-        assert found.interval_confidence == pytest.approx(1 - level)
         for contrast in found.contrasts:
+            assert contrast.interval_confidence == pytest.approx(1 - level)
             # An interval holds 0 where the p-value, multiplied as Bonferroni's, reaches the level.
             low, high = contrast.interval
             assert (low <= 0.0 <= high) == (contrast.tested["t"].p_value >= level)
+
+
+@pytest.mark.parametrize("pairwise", [False, True])
+def test_intervals_and_p_values_of_a_correction_agree(pairwise: bool) -> None:
+    rng = np.random.default_rng(8)
+    significant = 0
+    for correction in ("bh", "hsd"):
+        for confidence in (0.8, 0.95):
+            runs = {f"r{i}": BASE + rng.normal(0.02 * i, 0.1, BASE.shape) for i in range(6)}
+            options = ComparisonOptions(correction=correction, confidence=confidence, pairwise=pairwise)
+            for contrast in lmtune.compare(BASE, runs, options).contrasts:
+                low, high = contrast.interval
+                assert (low <= 0.0 <= high) == (contrast.adjusted["t"] >= options.level)
+                significant += contrast.adjusted["t"] < options.level
+    assert significant > 20
+
+
+def test_the_false_coverage_rate_of_the_significant_differences() -> None:
+    rng = np.random.default_rng(4)
+    truth = np.array([0.0] * 5 + [0.8] * 5)
+    rates: dict[str, list[float]] = {"bh": [], "none": []}
+    for _ in range(200):
+        runs = {f"r{i}": rng.normal(mean, 1.0, 20) for i, mean in enumerate(truth)}
+        for correction, own in rates.items():
+            found = lmtune.compare(np.zeros(20), runs, ComparisonOptions(correction=correction)).contrasts
+            chosen = [(c, t) for c, t in zip(found, truth, strict=True) if c.adjusted["t"] < 0.05]
+            missed = [not c.interval[0] <= t <= c.interval[1] for c, t in chosen]
+            own.append(float(np.mean(missed)) if missed else 0.0)
+    assert np.mean(rates["bh"]) < 0.05 < np.mean(rates["none"])
+
+
+def test_hsd_is_over_all_pairs_of_systems() -> None:
+    options = ComparisonOptions(correction="hsd", tests=("t", "randomization"), permutations=2000)
+    found = lmtune.compare(BASE, RUNS, options, measures=["AP", "P@10"])
+    assert (found.family, len(found.contrasts)) == (10, 8)
+    values = found.values[:, :, 1].T
+    hsd, drawn = tukey_hsd(values), randomized_hsd(values, permutations=2000)
+    for i, contrast in enumerate(found.contrasts[4:], 1):
+        assert contrast.adjusted["t"] == contrast.tested["t"].p_value == hsd.p_values[i, 0]
+        assert contrast.adjusted["randomization"] == drawn.p_values[i, 0]
+        assert contrast.interval[1] - contrast.difference == pytest.approx(hsd.half)
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"tests": ("wilcoxon",)}, "this test.*wilcoxon.*t or randomization"),
+        ({"alternative": "greater"}, "this alternative.*greater"),
+        ({"margin": 0.01}, "this margin"),
+    ],
+)
+def test_what_hsd_cannot_test(options: dict[str, Any], part: str) -> None:
+    with pytest.raises(InputError, match=part):
+        lmtune.compare(BASE, RUNS, ComparisonOptions(correction="hsd", **options))
 
 
 def test_bonferroni_intervals_cover_all_differences_at_once() -> None:

@@ -89,6 +89,7 @@ def test_t_without_spread() -> None:
         assert paired_t_test([0.1 + 0.2, 0.3], [0.3, 0.3], alternative) == 1.0
     assert adjusted([0.01, math.nan, 0.02]) == pytest.approx([0.03, math.nan, 0.04], nan_ok=True)
     assert adjusted([0.01, math.nan], "bonferroni") == pytest.approx([0.02, math.nan], nan_ok=True)
+    assert adjusted([0.02, math.nan, 0.01], "bh") == pytest.approx([0.03, math.nan, 0.03], nan_ok=True)
 
 
 @given(COARSE, SIDES)
@@ -234,10 +235,10 @@ def test_wilcoxon_by_hand() -> None:
 @settings(deadline=None)
 def test_corrections_agree_with_statsmodels(p_values: list[float]) -> None:
     multitest = pytest.importorskip("statsmodels.stats.multitest")
-    for correction in ("holm", "bonferroni"):
+    for correction, method in (("holm", "holm"), ("bonferroni", "bonferroni"), ("bh", "fdr_bh")):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("gc.collect", lambda: 0)  # at each of its calls, for half a second
-            expected = multitest.multipletests(p_values, method=correction)[1]
+            expected = multitest.multipletests(p_values, method=method)[1]
         assert adjusted(p_values, correction) == pytest.approx(list(expected), rel=1e-12, abs=0)
     assert adjusted(p_values, "none") == p_values
 
