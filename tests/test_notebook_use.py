@@ -133,7 +133,7 @@ def test_results_are_tables_frames_and_pictures(pool: lmtune.CandidatePool) -> N
     measures: Any = ("AP", P @ 5)
     plan = lmtune.Plan(measures=measures, grid=(3, 3), ascents=1, restarts=0, starts=1, approx=False)
     result = lmtune.run_experiment(pool, lmtune.cross_validation(pool.topics, 2), plan)
-    assert repr(result).startswith("Metric  Method   made\nMAP     Direct")
+    assert repr(result).startswith("Measure  Method   made\nMAP      Direct")
     assert "<strong>" in result._repr_html_() or "<td" in result._repr_html_()
     means = result.to_frame().set_index(["measure", "method"])["mean"]
     topics = result.to_frame(per_topic=True)

@@ -58,7 +58,7 @@ def _methods(result: ChoiceResult) -> Table:
         f"{DEFAULT}: each case with its model's default parameters"
     )
     figures = (FIRST, PICKED, "In sample", "p")
-    return Table.of(["Metric", "Method"], figures, groups.values(), "Chosen case, held out", legend)
+    return Table.of(["Measure", "Method"], figures, groups.values(), "Chosen case, held out", legend)
 
 
 def _cases(result: ChoiceResult, one: ChosenRow) -> Table:

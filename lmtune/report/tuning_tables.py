@@ -87,7 +87,7 @@ def mean_table(results: Sequence[CollectionResult]) -> Table:
     figures = [Column(result.name, marked=True) for result in results]
     notes = [_LEGEND, *(f"{model[0].upper()}{model[1:]}" for model in models), *remarks]
     legend = "\n".join(" ".join(text.splitlines()) for text in notes)
-    made = Table.of(["Metric", "Method"], figures, groups.values(), "Means over test topics", legend)
+    made = Table.of(["Measure", "Method"], figures, groups.values(), "Means over test topics", legend)
     typeset = [
         Cell("Italics", style="italic"),
         Cell(f": significantly better than {DIRECT}; "),
@@ -117,7 +117,7 @@ def weight_tables(results: Sequence[CollectionResult]) -> list[Table]:
         "ridge: chosen in each fold on training topics: plain query, feedback alone, or a regularisation "
         "strength"
     )
-    names = ["Collection", "Metric", "Method"]
+    names = ["Collection", "Measure", "Method"]
     figures = ("in sample", "held out", "harmed", "helped", Column("ridge", "left"))
     return [Table.of(names, figures, groups, "Overfitting and robustness", legend)] if weighted else []
 
@@ -152,7 +152,7 @@ def parameter_table(results: Sequence[CollectionResult]) -> Table:
         for result in results
     ]
     figures = [*parameters(results), "train", "test", "evaluations"]
-    names = ["Collection", "Metric", "Method", "Fold"]
+    names = ["Collection", "Measure", "Method", "Fold"]
     return Table.of(names, figures, groups, "Parameters chosen in each fold")
 
 
@@ -169,7 +169,7 @@ def final_tables(results: Sequence[CollectionResult]) -> list[Table]:
     )
     figures = [*parameters(results), "all topics", "held out"]
     groups = [list(_final_rows(result)) for result in results]
-    names = ["Collection", "Metric", "Method"]
+    names = ["Collection", "Measure", "Method"]
     return [Table.of(names, figures, groups, "Settings fitted on all topics", legend)]
 
 

@@ -127,7 +127,7 @@ def test_runs_and_tables_read_back_as_they_were_named(home: Path, monkeypatch: p
     assert {row["collection"] for row in json.loads((kept / "table.json").read_text())} == set(shown)
     assert all(name in (kept / "table.txt").read_text() for name in shown)
     assert cells((kept / "table.md").read_text().split("\n")[0])[2:] == shown
-    header = next(line for line in (kept / "table.tex").read_text().split("\n") if line.startswith("Metric"))
+    header = next(line for line in (kept / "table.tex").read_text().split("\n") if line.startswith("Measure"))
     parts = re.split(r" (?<!\\)& ", header.removesuffix(r" \\"))
     assert [latex_text(part) for part in parts[2:]] == shown
 

@@ -213,7 +213,7 @@ def test_tune_opens_with_the_answer_and_ends_with_its_command(home: Path) -> Non
 
 def test_a_split_and_every_format(home: Path) -> None:
     for style, beginning in [
-        ("markdown", "| Metric | Method | one |"),
+        ("markdown", "| Measure | Method | one |"),
         ("latex", r"\begin{table}"),
         ("csv", "collection,measure,method"),
         ("json", "["),

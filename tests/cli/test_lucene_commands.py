@@ -152,7 +152,7 @@ def test_the_papers_collections_by_name(tmp_path: Path, lmtune: Lmtune) -> None:
     done = lmtune(
         "tune", "ap", "wsj", "robust04", "wt10g", "--grid", "3x4", "--no-approx", "--verbose", cwd=tmp_path
     )
-    header = next(line for line in done.stdout.splitlines() if line.startswith("Metric"))
+    header = next(line for line in done.stdout.splitlines() if line.startswith("Measure"))
     assert header.split()[2:] == list(parts)
     assert "ap: 120 documents, 15 topics, trained on 10 topics, reported on 5" in done.stdout
     assert "robust04: 120 documents, 20 topics, trained on 10 topics, reported on 10" in done.stdout

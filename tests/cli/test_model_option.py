@@ -116,7 +116,7 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
     plain = name == "two-stage"
     kept = ["table.txt", "table.md", "table.tex", "table.csv", "table.json"]
     for text in [shown.replace(str(output), ""), *((output / file).read_text() for file in kept)]:
-        tables = text.partition("\nMetric")[2].partition("\nSearch with")[0] or text
+        tables = text.partition("\nMeasure")[2].partition("\nSearch with")[0] or text
         assert (name in tables) != plain
     made = json.loads((output / "made.json").read_text())
     assert made["plan"]["model"] == name

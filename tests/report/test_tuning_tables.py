@@ -65,7 +65,7 @@ def test_plain_text_marks_what_is_significant() -> None:
         "",
     ]
     lines = lines[10:]
-    assert lines[0].split() == ["Metric", "Method", "one", "two"]
+    assert lines[0].split() == ["Measure", "Method", "one", "two"]
     assert lines[1].split() == ["MAP", "Direct", "0.4663‡", "0.4663‡"]
     assert lines[2].split() == ["RankNet", "0.4500↓", "0.4500↓"]
     assert lines[3].split() == ["Optimal", "0.4825†‡", "0.4825†‡"]
@@ -80,7 +80,7 @@ def test_markdown_and_latex_mark_in_their_own_way() -> None:
     assert markdown[3] == "| MAP | RankNet | 0.4500↓ |"
     assert markdown[4] == "| MAP | Optimal | **_0.4825_** |"
     latex = tuning_table([result("a_b")], "latex")
-    assert r"Metric & Method & a\_b \\" in latex
+    assert r"Measure & Method & a\_b \\" in latex
     assert r"MAP & Direct & \textbf{0.4663} \\" in latex
     assert r" & RankNet & 0.4500$^{\downarrow}$ \\" in latex
     assert r" & Optimal & \textbf{\textit{0.4825}} \\" in latex
@@ -153,7 +153,7 @@ def cautious() -> list[CollectionResult]:
 
 def test_dashes_and_references_have_their_reason_below() -> None:
     lines = tuning_table(cautious()).splitlines()
-    lines = lines[next(at for at, line in enumerate(lines) if line.startswith("Metric")) :]
+    lines = lines[next(at for at, line in enumerate(lines) if line.startswith("Measure")) :]
     assert lines[2].split() == ["RankNet", "0.4500↓", "0.4500↓§¶"]
     assert [line.split()[-1] for line in lines[4:7]] == ["–", "–", "–"]
     legend = "\n".join(lines[7:12])
@@ -196,7 +196,7 @@ def test_final_settings_stand_beside_the_estimate_of_their_quality() -> None:
     assert final_tables([result("one")]) == []
     [table] = final_tables(cautious()[1:])
     lines = table.text().splitlines()
-    assert lines[0] == "Collection  Metric  Method   lambda    mu  all topics  held out"
+    assert lines[0] == "Collection  Measure  Method   lambda    mu  all topics  held out"
     assert lines[1].split() == ["odd_one", "MAP", "Direct", "0.2500", "7.00", "0.3200", "0.4663"]
     assert lines[2].split() == ["RankNet", "0.2500", "7.00", "0.3200", "0.4500"]
     assert "fitted on all topics (8 of odd_one)" in lines[-2]

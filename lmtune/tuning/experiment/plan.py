@@ -154,7 +154,7 @@ class Plan:
     sampled_negatives : int
         Sampled negatives per topic; see `RankNetTuner`.
     approx : bool
-        Whether to minimise a smooth approximation of each measure: the row ``Approx``.
+        Whether to maximise a smooth approximation of each measure: the row ``Approx``.
     final : bool
         Whether to fit every method on the topics of all folds at the end: the settings to use.
     seed : int
@@ -176,7 +176,7 @@ class Plan:
         read=str,
         separator=None,
     )
-    model: str = usual("two-stage", f"{NAMES} or fields with --fields.")
+    model: str = usual("two-stage", f"{NAMES}. Without :title,body the fields are those of --fields.")
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     baseline: Mapping[str, float] | None = None
     grid: tuple[int, ...] = option(
@@ -205,7 +205,9 @@ class Plan:
     sampled_negatives: int = option(
         SAMPLED_NEGATIVES, "Sampled negatives of a topic without judged non-relevant documents.", low=1
     )
-    approx: bool = option(True, "Add the row Approx: minimise a smooth approximation of each measure.")
+    approx: bool = option(
+        True, "Add the row Approx: gradient search on a smooth approximation of each measure."
+    )
     final: bool = option(True, "Finally, fit each method on all topics: the settings to use.")
     seed: int = option(0, "Seed of folds, starts and restarts.", low=0)
     depth: int = option(DEPTH, "Run depth of measures and runs.", low=1)
