@@ -16,7 +16,14 @@ from lmtune.index.protocol import Index
 from lmtune.io.rows import Qrels
 from lmtune.measures.from_files import EvaluationOptions, as_judgments
 from lmtune.measures.measure import Measure, parse_measure
-from lmtune.measures.residual_bounds import OpenTopic, bounds, is_bounded, open_topics, read_rankings
+from lmtune.measures.residual_bounds import (
+    OpenTopic,
+    bounds,
+    is_bounded,
+    lists_nonrelevant,
+    open_topics,
+    read_rankings,
+)
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.report.comparison_tables import interval_text, signed
 from lmtune.report.table import short
@@ -25,6 +32,7 @@ from lmtune.tuning.experiment.preparation import Prepared
 from lmtune.tuning.experiment.result import DEFAULT, CollectionResult
 
 _RANKS = 10
+_WEIGHTS = "topic weights apply to fitting, not to means"
 _COMPLETE = EvaluationOptions(complete=True)
 
 
@@ -36,7 +44,7 @@ def judgment_coverage(
     with_bounds: bool = False,
     weights: object = None,
 ) -> str:
-    """Return a line with judged@10 of each run.
+    """Return a line with judged@10 of each run; empty if the judgments list only relevant documents.
 
     Parameters
     ----------
@@ -58,7 +66,8 @@ def judgment_coverage(
     """
     judgments = as_judgments(qrels)
     ranked = [run for _, run in read_rankings(runs, judgments, _COMPLETE)]
-    topics = open_topics(judgments, sorted(judgments), *[*ranked, {}][:2])
+    has_nonrelevant = lists_nonrelevant(judgments)
+    topics = open_topics(judgments, sorted(judgments), *[*ranked, {}][:2]) if has_nonrelevant else ()
     return _coverage_line([*runs], topics, parse_measure(measure), with_bounds, weights)
 
 
@@ -70,12 +79,15 @@ def _coverage_line(
     weights: object,
     ranks: int = _RANKS,
 ) -> str:
+    """Return the line; without topics only the note on weights, if there are any."""
     shares, ends = [], []
     with_bounds = with_bounds and is_bounded(measure)
     for topic in topics:
         sides = topic.first_run_only(), topic.exchanged().first_run_only()
         shares.append([side.judged_share(_RANKS) for side in sides])
         ends.append([bounds(measure, side) for side in (*sides, topic)] if with_bounds else [])
+    if not shares:
+        return "" if weights is None else f"{_WEIGHTS.capitalize()}\n"
     judged = [f"{short(s)} ({run})" for s, run in zip(np.mean(shares, axis=0).tolist(), runs, strict=False)]
     parts = [f"Judged@{ranks}: {', '.join(judged)}"]
     if with_bounds:
@@ -83,7 +95,7 @@ def _coverage_line(
         texts = [f"{interval_text(mean)} ({run})" for run, mean in zip(runs, means, strict=False)]
         texts += [f"difference in {interval_text(means[-1], signed)}"] if len(runs) == 2 else []
         parts.append(f"unjudged documents: {measure.title} in {', '.join(texts)}")
-    parts += [] if weights is None else ["topic weights apply to fitting, not to means"]
+    parts += [] if weights is None else [_WEIGHTS]
     return f"{'; '.join(parts)}\n"
 
 
@@ -138,8 +150,13 @@ def _of_settings(
 
 
 def _ranked_topics(settings: Sequence[tuple[CandidatePool, Setting]], depth: int) -> Iterator[OpenTopic]:
-    """Yield each topic with its rankings by one or two pools, which have the same topics and judgments."""
+    """Yield each topic with its rankings by one or two pools, which have the same topics and judgments.
+
+    Nothing if the judgments list only relevant documents.
+    """
     pool, _ = settings[0]
+    if (pool.judgments != 0).all():  # no judged non-relevant document
+        return
     runs = [_rankings(other, setting, depth, pool.index) for other, setting in settings]
     largest = max(1, int(pool.judgments.max(initial=1)))
     for t, rankings in enumerate(zip(*runs, strict=True)):

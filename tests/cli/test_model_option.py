@@ -224,10 +224,8 @@ def test_pruned_candidates_give_the_same_table(name: str, run: Run, home: Path) 
     assert "pruning to" in err or name in served or not MODELS[name].formula.dominance
     code, whole, err = run(*arguments, "--depth", "1000")
     assert code == 0, err
-    tables = [[line for line in out.splitlines() if "Judged@" not in line] for out in (pruned, whole)]
-    assert tables[0] == tables[1]  # of how many ranks were judged the run depth says
-    assert "Judged@4: " in pruned
-    assert "Judged@10: " in whole
+    assert pruned == whole
+    assert "Judged@" not in whole  # it would be P@10
 
 
 def test_a_named_index_without_positions_says_what_builds_them(run: Run) -> None:

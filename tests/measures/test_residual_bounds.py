@@ -100,6 +100,37 @@ def test_bounds_of_a_difference(name: str) -> None:
     assert reached > 50  # from outside, but not from afar
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_bounds_of_identical_rankings_are_zero(name: str) -> None:
+    for seed in range(20):
+        judgments, one, _, largest = made(seed, pair=False)
+        assert bounds(parse_measure(name), opened((judgments, one, one, largest))) == (0.0, 0.0)
+
+
+def test_bounds_of_ap_close_in_as_rankings_coincide() -> None:
+    rng = np.random.default_rng(0)
+    documents = [b"%d" % i for i in range(60)]
+    judgments = dict.fromkeys(documents[::9], 1)
+    widths = []
+    for swapped in (0, 1, 5, 25):
+        other = list(documents)
+        for place in rng.choice(58, swapped, replace=False).tolist():
+            other[place : place + 2] = other[place : place + 2][::-1]
+        low, high = bounds(parse_measure("AP"), opened((judgments, documents, other, 1)))
+        widths.append(high - low)
+    assert widths == sorted(widths) and widths[0] == 0.0
+    assert widths[1] < 0.1 and widths[3] < 1.2  # 1.4 with the best set of one and the worst of the other
+
+
+def test_bounds_of_ap_are_close_to_those_of_all_ways_to_judge() -> None:
+    measure, wider = parse_measure("AP"), []
+    for seed in range(150):
+        topic = made(seed, pair=True)
+        (low, high), (lowest, highest) = bounds(measure, opened(topic)), every_way(measure, topic)
+        wider.append(high - low - (highest - lowest))
+    assert np.mean(wider) < 0.002 and np.mean(np.array(wider) < 1e-12) > 0.9
+
+
 def test_judging_a_low_document_relevant_lowers_ap() -> None:
     topic: Topic = ({b"a": 1}, [b"a", b"x", b"y", b"z"], [], 1)
     low, high = bounds(parse_measure("AP"), opened(topic))

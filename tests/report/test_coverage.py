@@ -73,6 +73,21 @@ def test_of_settings_of_two_indexes() -> None:
         assert line == judgment_coverage(qrels, runs, "AP", with_bounds=True)
         assert "unjudged documents: MAP in [" in line
         assert ("difference in [" in line) == (len(names) == 2)
+        few = _of_settings({name: settings[name] for name in names}, parse_measure("AP"), 4, False)
+        assert few.startswith("Judged@4: ")
+
+
+def test_nothing_is_printed_where_only_relevant_documents_are_listed() -> None:
+    index, topics, qrels = random_collection(3)
+    relevant = {t: {d: g for d, g in own.items() if g > 0} for t, own in qrels.items()}
+    pool = CandidatePool.build(index, topics, relevant, model="bm25")
+    prepared: Any = SimpleNamespace(pool=pool)
+    settings = {"it": (prepared, {"k1": 0.7, "b": 0.4})}
+    assert _of_settings(settings, parse_measure("AP"), 20, True) == ""
+    run = {r.topic: dict(zip(r.docnos, r.scores, strict=True)) for r in rank(pool, {"k1": 0.7, "b": 0.4})}
+    assert judgment_coverage(relevant, {"it": run}, "AP", with_bounds=True) == ""
+    line = judgment_coverage(relevant, {"it": run}, "AP", weights=[2.0])
+    assert line == "Topic weights apply to fitting, not to means\n"
 
 
 def judging_of(run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]]) -> tuple[float, float]:

@@ -16,9 +16,9 @@ from lmtune.arrays import Doubles
 from lmtune.errors import InputError, PathLike, as_text
 from lmtune.io.frames import named_runs
 from lmtune.io.rows import QrelsLike, RunsLike
-from lmtune.measures.from_files import EvaluationOptions, evaluations, for_judgments
+from lmtune.measures.from_files import EvaluationOptions, as_judgments, evaluations, for_judgments
 from lmtune.measures.measure import MeasuresLike, parse_measures
-from lmtune.measures.residual_bounds import JUDGED, check_bounded, difference_bounds
+from lmtune.measures.residual_bounds import JUDGED, check_bounded, difference_bounds, lists_nonrelevant
 from lmtune.measures.significance.tests import (
     ALTERNATIVES,
     FEWEST,
@@ -130,6 +130,8 @@ class ComparisonOptions:
 
 
 NOT_WORSE, EQUIVALENT = "not worse", "equivalent"
+NOISE = 1e-12
+"""Bound on the rounding errors of means."""
 
 
 @dataclass(frozen=True)
@@ -182,8 +184,11 @@ class Contrast:
 
     @property
     def could_turn(self) -> bool:
-        """Whether judgments of unjudged documents could remove or reverse the difference."""
-        return self.possible is not None and self.possible[0] <= 0.0 <= self.possible[1]
+        """Whether judgments of unjudged documents could reverse the sign of the difference."""
+        if self.possible is None:
+            return False
+        low, high = self.possible
+        return (self.difference <= 0.0 and high > NOISE) or (self.difference >= 0.0 and low < -NOISE)
 
 
 @dataclass(frozen=True, repr=False)
@@ -207,7 +212,8 @@ class Comparison(Plotted, by="comparison_tables.comparison"):
     notes : tuple of str
         Notes on constant differences and undefined statistics.
     judged : tuple of float
-        Each system's mean Judged@10; empty for a comparison without runs.
+        Each system's mean Judged@10; empty for a comparison without runs, and if the judgments list only
+        relevant documents, as Judged@10 is then P@10.
     """
 
     systems: tuple[str, ...]
@@ -552,6 +558,10 @@ def compare_runs(
             )
             for one in contrasts
         )
+    if not lists_nonrelevant(as_judgments(qrels, settings.topics)):
+        judged = []
+        if residuals:
+            note("the judgments list only relevant documents: all others are unjudged in the bounds")
     return replace(compared, contrasts=contrasts, judged=tuple(judged))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from itertools import combinations
 from itertools import permutations as orders
 from typing import NamedTuple
 
@@ -81,8 +82,10 @@ def tukey_hsd(values: ArrayLike, confidence: float = 0.95) -> Simultaneous:
     if topics < FEWEST or np.abs(left).max() <= noise:
         return Simultaneous(np.where(apart == 0.0, 1.0, math.nan), math.nan if apart.any() else 0.0, how)
     error = math.sqrt(float(np.square(left).sum()) / freedom / topics)
-    p_values = [[studentized_range_tail(d / error, systems, freedom) for d in row] for row in apart.tolist()]
-    return Simultaneous(np.array(p_values), error * _critical(1.0 - confidence, systems, freedom), how)
+    p_values = np.ones_like(apart)
+    for i, j in combinations(range(systems), 2):
+        p_values[i, j] = p_values[j, i] = studentized_range_tail(apart[i, j] / error, systems, freedom)
+    return Simultaneous(p_values, error * _critical(1.0 - confidence, systems, freedom), how)
 
 
 def randomized_hsd(
@@ -204,6 +207,7 @@ def _legendre(number: int) -> tuple[Doubles, Doubles]:
     return np.polynomial.legendre.leggauss(number)
 
 
+@lru_cache
 def _critical(level: float, systems: int, freedom: int) -> float:
     """Return the value that the studentized range exceeds with a probability of `level`."""
     from scipy.optimize import brentq

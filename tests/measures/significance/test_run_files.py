@@ -86,18 +86,35 @@ def test_what_judging_could_turn() -> None:
     assert not contrasts["P@1"].could_turn
     # x relevant: AP of topic 2 is 1 for base and 1/2 for new.
     assert contrasts["AP"].possible == pytest.approx(((0.5 - 0.5) / 2, (0.5 + 0.5) / 2))
-    assert contrasts["AP"].could_turn
+    assert not contrasts["AP"].could_turn  # a tie at least
+    turned = compare_runs(
+        qrels, runs | {"base": {"1": {"a": 1.0}, "2": {"x": 2.0, "a": 1.0}}}, ["AP"], residuals=True
+    )
+    assert turned.contrasts[0].possible == pytest.approx((-0.25, 0.25)) and turned.contrasts[0].could_turn
     text = repr(found)
     assert "judged@10" in text.splitlines()[0]
-    assert "could change the sign for AP of new; it cannot change the sign for P@1 of new" in text
+    assert "could change the sign for AP of new" in repr(turned)
+    assert "cannot change the sign for P@1 of new, AP of new" in text
     assert "may be wider than necessary for AP" in text
     frame = found.to_frame()
-    assert frame.could_turn.to_list() == [False, True]
+    assert frame.could_turn.to_list() == [False, False]
     assert frame.lowest_difference.to_list() == pytest.approx([0.5, 0.0])
     plain = compare_runs(qrels, runs, ["P@1"])
     assert plain.contrasts[0].possible is None
     assert "could_turn" not in plain.to_frame()
     assert "unjudged" not in repr(plain)
+
+
+def test_a_run_against_itself_cannot_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    run = {"1": {"x": 3.0, "a": 2.0, "y": 1.0}, "2": {"a": 2.0, "z": 1.0}}
+    for nonrelevant in (0, 1):
+        qrels = {"1": {"a": 1, "b": nonrelevant}, "2": {"a": 1}}
+        found = compare_runs(qrels, {"base": run, "same": run}, ["AP", "Bpref", "nDCG"], residuals=True)
+        assert [one.possible for one in found.contrasts] == [(0.0, 0.0)] * 3
+        assert not any(one.could_turn for one in found.contrasts)
+        # Where only relevant documents are listed, judged@10 is P@10.
+        assert ("judged@10" in repr(found)) == (found.judged != ()) == (nonrelevant == 0)
+    assert capsys.readouterr().err.count("list only relevant documents") == 1
 
 
 def test_measures_without_bounds_are_refused_before_files_are_read() -> None:
