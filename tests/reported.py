@@ -14,7 +14,6 @@ import pandas as pd
 from lmtune.candidates.pool import CandidatePool
 from lmtune.collections.folds import Fold
 from lmtune.measures.measure import parse_measure
-from lmtune.measures.significance.tests import paired_t_test
 from lmtune.report.figures.style import PAGE, Picture, new_figure
 from lmtune.report.tuning_results import write_results
 from lmtune.tuning.experiment.result import (
@@ -74,9 +73,6 @@ def _made_result(
         }
         values[RANKNET][0] = direct[0]
         for method, own in values.items():
-            p_values = {
-                other: paired_t_test(own, values[other]) for other in (DIRECT, RANKNET) if other != method
-            }
             fits = tuple(
                 Fit(
                     {"lambda": float(rng.random()), "mu": float(1000 * rng.random())},
@@ -90,7 +86,7 @@ def _made_result(
             )
             final = replace(fits[0], test_value=float(own.mean())) if method != OPTIMAL else None
             cautions = (SAMPLED_NEGATIVES, EDGE) if method == RANKNET else ()
-            rows.append(Row(parse_measure(measure), method, topics, own, fits, p_values, final, cautions))
+            rows.append(Row(parse_measure(measure), method, topics, own, fits, final, cautions))
         traces[f"direct-{measure}-fold1"] = pd.DataFrame({"start": [0], measure: rng.random(1)})
     notes = ("made up", "R&D <notes> stay text")
     return CollectionResult(name, folds, tuple(rows), traces, notes)

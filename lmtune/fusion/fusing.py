@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -46,8 +45,7 @@ from lmtune.io.rows import Qrels, QrelsLike, RunsLike
 from lmtune.io.term_values import weights_of
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure, parse_measures
-from lmtune.measures.significance.comparison import labelled_runs
-from lmtune.measures.significance.tests import adjusted, paired_t_test
+from lmtune.measures.significance.comparison import Gain, gains_over, labelled_runs
 from lmtune.options import check
 from lmtune.progress import Count, Progress, note, part_of, quantity, silent
 from lmtune.showing import Shown
@@ -56,6 +54,7 @@ from lmtune.tuning.certificate.optimum import check_uncertified
 Intervals = dict[str, tuple[float, float]]
 
 BEST_SINGLE = "best single run"
+BASELINES = (BEST_SINGLE, "rrf", "equal")
 # Weights are equally good if their mean is within this of the best mean.
 _FLAT = 0.001
 # Resamples of topics per pass along a line.
@@ -64,8 +63,6 @@ _TOGETHER = 20
 
 # Number of cached pools: they are large and quick to rebuild.
 _POOLS = 2
-# Resamples of topics for differences of means.
-_RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -93,11 +90,8 @@ class FusedRow:
     interval : dict of str to (float, float)
         By run, a 95% confidence interval of the best share, with the other weights in their proportions, by
         bootstrap over topics. For many runs, and for other methods, the jackknife over folds (`jackknife`).
-    p_values : dict of str to float
-        Paired t-tests of the differences from the baselines (`baselines`), with Holm's correction. A baseline
-        without a test is missing.
-    gains : dict of str to (float, float)
-        By baseline, a 95% confidence interval of the difference, by bootstrap over topics.
+    gains : dict of str to Gain
+        By baseline (`baselines`), the difference of a fused row; see `gains_over`.
     folds : tuple of Chosen
         The fusion tuned on the training topics of each fold.
     """
@@ -110,8 +104,7 @@ class FusedRow:
     evaluations: int = 0
     flat: Intervals = field(default_factory=dict)
     interval: Intervals = field(default_factory=dict)
-    p_values: dict[str, float] = field(default_factory=dict)
-    gains: Intervals = field(default_factory=dict)
+    gains: dict[str, Gain] = field(default_factory=dict)
     folds: tuple[Chosen, ...] = ()
 
     @property
@@ -123,6 +116,11 @@ class FusedRow:
     def name(self) -> str:
         """The name of the method, or of the single run."""
         return next(iter(self.chosen.weights)) if self.is_single else self.chosen.method
+
+    @property
+    def significance(self) -> int:
+        """1 if the row is significantly better than the best single run, -1 if it is worse, and else 0."""
+        return self.gains[BEST_SINGLE].significance if BEST_SINGLE in self.gains else 0
 
     @property
     def mean(self) -> float:
@@ -181,11 +179,22 @@ class FusionResult(Shown, by="fusion_tables.fusion"):
     def recommended_for(self, measure: Measure) -> FusedRow | None:
         """Return the recommended row for a measure; None if all means are in-sample.
 
-        The row has the best held-out mean. Means that are equal to four digits are ordered by the number of
-        evaluations, then by the order of the rows: single runs, then the methods.
+        It is the fixed method's row if this is significantly better than the best single run, and else that
+        run.
         """
-        rows = () if self.options.in_sample else [row for row in self.rows if row.measure == measure]
-        return max(rows, key=lambda row: (round(row.mean, 4), -row.evaluations), default=None)
+        if self.options.in_sample:
+            return None
+        fused = self.fixed(measure)
+        return fused if fused.significance > 0 else self.baselines(measure)[BEST_SINGLE]
+
+    def fixed(self, measure: Measure) -> FusedRow:
+        """Return the row of the method that was fixed before any result is known.
+
+        This is `shrunk` if it was requested, and else the first requested method: `shrunk` needs the fewest
+        topics to be better than reciprocal rank fusion.
+        """
+        method = fixed_method(self.options.method)
+        return next(row for row in self.rows if (row.measure, row.chosen.method) == (measure, method))
 
     def baselines(self, measure: Measure) -> dict[str, FusedRow]:
         """Return the baselines of a measure by name; see `baselines`."""
@@ -195,8 +204,8 @@ class FusionResult(Shown, by="fusion_tables.fusion"):
 def baselines(rows: Sequence[FusedRow]) -> dict[str, FusedRow]:
     """Return a measure's best single run, reciprocal rank fusion, and equal weights if requested, by name."""
     single = max((row for row in rows if row.is_single), key=lambda row: row.mean)
-    fixed = {row.name: row for row in rows if row.chosen.method in ("rrf", "equal")}
-    return {BEST_SINGLE: single} | {name: fixed[name] for name in ("rrf", "equal") if name in fixed}
+    fixed = {row.name: row for row in rows if row.chosen.method in BASELINES}
+    return {BEST_SINGLE: single} | {name: fixed[name] for name in BASELINES if name in fixed}
 
 
 def fuse_runs(
@@ -289,7 +298,7 @@ def fuse_runs(
             ]
             of_measure.append(work.add_held_out(row, folds, choices) if method in tuned else row)
         of_measure = [replace(row, values=row.values[is_reported]) for row in of_measure]
-        of_measure = _add_differences(of_measure, len(runs.names), options.seed)
+        of_measure = add_gains(of_measure, fixed_method(options.method))
         rows += [of_measure[runs.names.index(name)] for name in runs.input_order]
         rows += of_measure[len(runs.names) :]
     progress("fusing", total, total)
@@ -582,24 +591,16 @@ def _best_shares(line: Line, begin: Doubles, end: Doubles, shares: Doubles) -> l
     return [step.at for step in best]
 
 
-def _add_differences(rows: Sequence[FusedRow], singles: int, seed: int) -> list[FusedRow]:
-    """Add the intervals and the adjusted p-values of differences from the baselines."""
-    by_name = baselines(rows)
-    pairs = [
-        (index, name, baseline)
-        for index in range(singles, len(rows))
-        for name, baseline in by_name.items()
-        if rows[index] is not baseline
-    ]
-    corrected = adjusted([paired_t_test(rows[i].values, baseline.values) for i, _, baseline in pairs])
-    topics = rows[0].values.size
-    drawn = np.random.default_rng(seed).multinomial(topics, np.full(topics, 1.0 / topics), _RESAMPLES)
-    tests: list[tuple[dict[str, float], Intervals]] = [({}, {}) for _ in rows]
-    for (index, name, baseline), p in zip(pairs, corrected, strict=True):
-        low, high = np.quantile(drawn @ (rows[index].values - baseline.values) / topics, [0.025, 0.975])
-        tests[index][1][name] = float(low), float(high)
-        tests[index][0].update({} if math.isnan(p) else {name: p})
-    return [
-        replace(row, p_values=p_values, gains=gains)
-        for row, (p_values, gains) in zip(rows, tests, strict=True)
-    ]
+def add_gains(rows: Sequence[FusedRow], fixed: str) -> list[FusedRow]:
+    """Add the differences of a measure's fused rows from the baselines."""
+    gains: dict[str, dict[str, Gain]] = {}
+    for name, baseline in baselines(rows).items():
+        values = {row.name: row.values for row in rows if not row.is_single and row is not baseline}
+        for method, gain in gains_over(baseline.values, values, fixed).items():
+            gains.setdefault(method, {})[name] = gain
+    return [row if row.is_single else replace(row, gains=gains.get(row.name, {})) for row in rows]
+
+
+def fixed_method(methods: Sequence[str]) -> str:
+    """Return the method that is fixed before any result is known; see `FusionResult.fixed`."""
+    return "shrunk" if "shrunk" in methods else methods[0]

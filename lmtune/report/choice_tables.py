@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from lmtune.collections.provenance import describe, record
 from lmtune.io.csv_files import csv_text
 from lmtune.io.result_folders import write_folder
+from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.progress import Progress, quantity, silent
 from lmtune.report.comparison_tables import DASH, interval_text, p_text, signed
 from lmtune.report.recommendation import choice_answer
@@ -23,8 +26,6 @@ from lmtune.tuning.choices.stored import CASE_COLUMNS, CHOICES_KIND, FIRST, PICK
 from lmtune.tuning.experiment.preparation import Prepared
 from lmtune.tuning.experiment.result import DEFAULT, at_most
 from lmtune.tuning.experiment.stored import CHOICES, CHOSEN_CASE
-
-_TUNED = "Tuned"
 
 
 def choice_table(result: ChoiceResult, style: str = "table") -> str:
@@ -43,21 +44,23 @@ def choice_tables(result: ChoiceResult) -> list[Table]:
 
 def _methods(result: ChoiceResult) -> Table:
     groups: dict[object, list[list[str | Cell]]] = {}
-    for one in result.rows:
-        row, group = one.row, groups.setdefault(one.row.measure, [])
-        means = result.case_row((row.measure, row.method), 0).mean, row.mean, one.score
-        p = row.p_values.get(_TUNED)
-        title = Cell(row.measure.title, repeated=bool(group))
-        group.append([title, row.method, *map(short, means), DASH if p is None else p_text(p)])
+    for measure, rows in groupby(result.rows, key=lambda one: one.row.measure):
+        group = groups.setdefault(measure, [])
+        pairs = [(one, result.case_row((measure, one.row.method), 0)) for one in rows]
+        corrected = adjusted([paired_t_test(one.row.values, first.values) for one, first in pairs])
+        for (one, first), p in zip(pairs, corrected, strict=True):
+            means = first.mean, one.row.mean, one.score
+            title = Cell(measure.title, repeated=bool(group))
+            group.append([title, one.row.method, *map(short, means), DASH if math.isnan(p) else p_text(p)])
     topics = quantity(len(result.rows[0].row.topics), "topic")
     legend = (
         f"{FIRST}: {result.cases[0]}. {PICKED}: in each fold the best of {len(result.cases)} cases on the "
         f"training topics. Both are tuned there and evaluated on held-out topics ({topics})\n"
         f"In sample: mean of the chosen cases {'in inner folds' if result.inner else 'on training topics'}; "
-        f"p: {PICKED} compared with {FIRST}, paired t-test\n"
+        f"adjusted p: {PICKED} compared with {FIRST}, paired t-test, Holm's correction for each measure\n"
         f"{DEFAULT}: each case with its model's default parameters"
     )
-    figures = (FIRST, PICKED, "In sample", "p")
+    figures = (FIRST, PICKED, "In sample", "adjusted p")
     return Table.of(["Measure", "Method"], figures, groups.values(), "Chosen case, held out", legend)
 
 

@@ -7,16 +7,15 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from lmtune.fusion.certificate import MOST_RUNS
-from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
+from lmtune.fusion.fusing import BASELINES, BEST_SINGLE, FusedRow, FusionResult, fixed_method
 from lmtune.fusion.methods import FEW_RUNS, METHODS
 from lmtune.fusion.runs import MINIMUM, ZERO
 from lmtune.progress import quantity
-from lmtune.report.comparison_tables import BETTER, interval_text, p_text, signed
-from lmtune.report.recommendation import fusion_answer
+from lmtune.report.comparison_tables import BETTER, WORSE, interval_text
+from lmtune.report.recommendation import fusion_answer, gain_cells
 from lmtune.report.table import Cell, Table, render, short
-from lmtune.tuning.experiment.result import SIGNIFICANCE, at_most
+from lmtune.tuning.experiment.result import at_most
 
-RRF_BETTER, WORSE, RRF_WORSE = "‡", "↓", "⇓"
 _SHOWN = 10  # of many runs' weights
 _MISSING = {MINIMUM: "the topic's minimum", ZERO: "0"}
 
@@ -70,10 +69,12 @@ def fusion_records(result: FusionResult) -> list[dict[str, Any]]:
             "formula": formula(row, result) if METHODS.get(row.chosen.method) else "",
             "flat": {name: list(ends) for name, ends in row.flat.items()},
             "interval": {name: list(ends) for name, ends in row.interval.items()},
-            "p_best_single": row.p_values.get(BEST_SINGLE),
-            "p_rrf": row.p_values.get("rrf"),
-            "p_equal": row.p_values.get("equal"),
-            "gains": {name: list(ends) for name, ends in row.gains.items()},
+            **{
+                f"p_{name.replace(' ', '_').removesuffix('_run')}": gain and gain.p_value
+                for name in BASELINES
+                for gain in [row.gains.get(name)]
+            },
+            "gains": {name: [gain.low, gain.high] for name, gain in row.gains.items()},
         }
         for row in result.rows
     ]
@@ -93,11 +94,16 @@ def fusion_legend(result: FusionResult) -> str:
         f"{quantity(len(result.topics), 'topic')}, {result.how}",
         f"Scores: {options.normalise}, missing documents get {_MISSING[options.missing]}; weights: shares "
         "of 1",
-        f"{BETTER} significantly better than the best single run, {RRF_BETTER} than rrf; {WORSE} and "
-        f"{RRF_WORSE} significantly worse (two-sided paired t-tests, Holm's correction, adjusted p < 0.05)",
+        f"{BETTER} significantly better than the best single run, {WORSE} significantly worse "
+        f"({_how(result)}, adjusted p < 0.05)",
     ]
     notes[1] += "".join(f"; {text}" for text in _bounds(result))
     return "\n".join(notes)
+
+
+def _how(result: FusionResult) -> str:
+    first = fixed_method(result.options.method)
+    return f"two-sided paired t-test: {first} first, then the others with Holm's correction"
 
 
 def _normalisation(row: FusedRow, result: FusionResult) -> str | None:
@@ -134,14 +140,10 @@ def _values(result: FusionResult) -> Table:
     held_out = not result.options.in_sample
     groups: dict[object, list[list[str | Cell]]] = {}
     for row in shown:
-        marks = [
-            better if row.mean > baselines[row.measure][name].mean else worse
-            for better, worse, name in ((BETTER, WORSE, BEST_SINGLE), (RRF_BETTER, RRF_WORSE, "rrf"))
-            if row.p_values.get(name, 1.0) < SIGNIFICANCE
-        ]
+        mark = {1: BETTER, 0: "", -1: WORSE}[row.significance]
         cells: list[str | Cell] = [row.measure.title, _method_and_constant(row, result)]
         cells += [short(row.in_sample)] if held_out else []
-        cells += [Cell(short(row.mean), "".join(marks))]
+        cells += [Cell(short(row.mean), mark)]
         cells += ["" if row.bound is None else at_most(row.bound)] if bounds else []
         shares = row.chosen.shares
         cells += ["" if row.is_single else short(shares[run]) for run in result.runs if few]
@@ -169,12 +171,9 @@ def _gains(result: FusionResult) -> list[Table]:
     """Return the table of differences between tuned methods and the baselines, if there are any."""
     lines = []
     for row in result.rows:
-        for name, ends in row.gains.items() if row.folds else ():
-            other, p = result.baselines(row.measure)[name], row.p_values.get(name)
-            difference = signed(row.mean - other.mean)
-            texts = [row.measure.title, row.name, name, difference, interval_text(ends, signed)]
-            lines.append([*texts, "" if p is None else p_text(p)])
-    legend = "95% CI: bootstrap over topics, each with the weights of its fold; adjusted p: tests as above"
+        for name, gain in row.gains.items() if row.folds else ():
+            lines.append([row.measure.title, row.name, name, *gain_cells(gain)])
+    legend = f"For each measure and baseline, {_how(result)}; 95% CI: simultaneous for the others"
     names, figures = ["Measure", "Method", "Baseline"], ["Difference", "95% CI", "adjusted p"]
     return [Table.of(names, figures, [lines], "Differences from the baselines", legend)] if lines else []
 

@@ -52,8 +52,8 @@ def loss_table(
     outcomes : sequence of Outcome
         One a loss.
     style : {"table", "markdown", "latex", "csv", "json"}
-        ``"table"`` is plain text, which starts with the answer. A dagger marks the best mean of each column.
-        Letters name the losses that are significantly worse, over queries and over trials.
+        ``"table"`` is plain text, which starts with the answer. Letters name the losses that are
+        significantly worse, over queries and over trials.
     empty : sequence of {"skip", "zero"}
         Conventions for queries without a relevant document; one group of rows each.
 
@@ -117,26 +117,18 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
     names = dict(zip((line.label for line in outcomes), letters(len(outcomes)), strict=True))
     measures, several = [*map(str, outcomes[0].measures)], len(outcomes[0].queries) > 1
     every = _loss_records(outcomes, empty)
-    best = {
-        (convention, measure): max(
-            line["mean"] for line in every if (line["empty"], line["measure"]) == (convention, measure)
-        )
-        for convention in empty
-        for measure in measures
-    }
     rows: dict[tuple[str, str], list[str | Cell]] = {}
     why: dict[str, None] = {}
     for line in every:
         start: list[str | Cell] = [EMPTY[line["empty"]], names[line["loss"]], line["loss"]]
         row = rows.setdefault((line["empty"], line["loss"]), start)
         marks = ["".join(names[other] for other in line["better_than"][over]) for over in OVER]
-        top = line["mean"] == best[line["empty"], line["measure"]]
         few = several and len(line["trials"]) < FEWEST and len(names) > 1
         flat = [any(map(math.isnan, line["adjusted_p"][over].values())) for over in OVER]
         why |= {f"{quantity(len(line['trials']), 'trial')}: a t-test needs {FEWEST}": None} if few else {}
         why |= {"no t-test of a difference without variance": None} if any(flat) else {}
         dashes = [DASH if no_test else "" for no_test in (flat[0], few or (several and flat[1]))]
-        row.append(Cell(short(line["mean"]), marks[0] + ("†" if top else ""), caution=dashes[0]))
+        row.append(Cell(short(line["mean"]), marks[0], caution=dashes[0]))
         spread = f"± {short(line['half_width'])}"
         row.append(Cell(spread, marks[1] if several else "", caution=dashes[1]))
         if line["measure"] == measures[-1]:
@@ -155,13 +147,12 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
 
 
 def _significance_notes(losses: int, several: bool) -> list[str]:
-    """Return the notes on the best mean and on significance; none for a single loss."""
+    """Return the notes on significance; none for a single loss."""
     if losses < 2:
         return []
     after = "; letters after ±: over trials, paired by seed" if several else ""
     return [
-        "† best mean of the column. Letters: losses that are significantly worse, over queries with means "
-        f"over trials{after}",
+        f"Letters: losses that are significantly worse, over queries with means over trials{after}",
         "Two-sided paired t-tests, Holm's correction over "
         f"{quantity(losses * (losses - 1) // 2, 'pair')}, adjusted p < 0.05",
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,40 +15,26 @@ from typing import Any
 
 import numpy as np
 
-from lmtune.arrays import Doubles
 from lmtune.errors import visible
 from lmtune.io.files import atomic_write
 from lmtune.io.folders import check_file, recorded_files
 from lmtune.io.result_folders import RECORD
-from lmtune.measures.significance.tests import confidence_interval
 from lmtune.progress import Progress, silent
-from lmtune.report.comparison_tables import interval_text, p_text, signed
+from lmtune.report.comparison_tables import BETTER, WORSE
 from lmtune.report.figures import Picture, choice_pictures, draw, render
 from lmtune.report.figures.style import COLUMN
-from lmtune.report.recommendation import tuning_answer
+from lmtune.report.recommendation import gain_cells, tuning_answer
 from lmtune.report.table import Answer, Table, listed, short
 from lmtune.report.tuning_tables import (
-    ABOVE_DIRECT,
-    ABOVE_RANKNET,
-    BELOW_DIRECT,
     final_tables,
+    marks_legend,
     mean_table,
     parameters,
     remarks_on,
     weight_tables,
 )
 from lmtune.tuning.choices.stored import CHOICES_KIND, StoredChoices, is_choices, read_choices
-from lmtune.tuning.experiment.result import (
-    DEFAULT,
-    DIRECT,
-    OPTIMAL,
-    RANKNET,
-    SIGNIFICANCE,
-    CollectionResult,
-    Row,
-    at_most,
-    parameter_text,
-)
+from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, Row, at_most, parameter_text
 from lmtune.tuning.experiment.stored import KIND, StoredResults, read_results
 
 MOST_ROWS = 2500
@@ -140,9 +125,9 @@ def page(stored: StoredResults, pictures: Iterable[Picture] = (), *, most_rows: 
             *(("weights", "Weights of terms", table) for table in weight_tables(results)),
             *(("final", "Final settings", table) for table in final_tables(results)),
         ],
-        marks={"direct": ABOVE_DIRECT, "ranknet": ABOVE_RANKNET, "worse": BELOW_DIRECT},
-        significance=f"{SIGNIFICANCE:g}",
-        differences=[_differences(result) for result in results],
+        marks={BETTER: "significantly better than Default", WORSE: "significantly worse than Default"},
+        marks_legend=marks_legend(results),
+        differences=[_differences(result) for result in results if result.gains],
         parameters=names,
         choices=[(result.name, _choices(result)) for result in results],
         edges=any(fit.at_edge for fit in fits),
@@ -337,25 +322,6 @@ def _digest(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Interval:
-    """A mean difference and its confidence interval."""
-
-    low: float
-    mean: float
-    high: float
-
-    @classmethod
-    def of(cls, by_topic: Doubles) -> _Interval:
-        """Compute the mean and its 95% interval by Student's t; a single topic has no width."""
-        mean, half = confidence_interval(by_topic.tolist())
-        half = 0.0 if math.isnan(half) else half
-        return cls(mean - half, mean, mean + half)
-
-    def __str__(self) -> str:
-        return interval_text((self.low, self.high), signed)
-
-
-@dataclass(frozen=True)
 class _PlotScale:
     """The scale of a row's plot: lowest and highest difference, and width in pixels."""
 
@@ -371,32 +337,24 @@ class _PlotScale:
 
 
 def _differences(result: CollectionResult) -> dict[str, Any]:
-    """Return each method's difference from Direct by measure, and the scale of the intervals."""
+    """Return each method's difference from the default by measure, and the scale of the intervals."""
     measures: list[dict[str, Any]] = []
     for measure, group in groupby(result.rows, key=lambda row: row.measure):
-        rows = list(group)
-        baseline = next((row for row in rows if row.method == DIRECT), rows[0])
-        measures.append({"title": measure.title, "lines": [_difference(row, baseline) for row in rows]})
-    intervals = [interval for block in measures for line in block["lines"] if (interval := line["interval"])]
-    low = min([0.0, *(interval.low for interval in intervals)])
-    high = max([0.0, *(interval.high for interval in intervals)])
-    return {"name": result.name, "measures": measures, "scale": _PlotScale(low, high)}
+        default = result.row(measure, DEFAULT)
+        if default is not None:
+            measures.append(
+                {"title": measure.title, "lines": [_difference(row, default, result) for row in group]}
+            )
+    ends = [end for gain in result.gains.values() for end in (gain.low, gain.high) if end is not None]
+    scale = _PlotScale(min([0.0, *ends]), max([0.0, *ends]))
+    return {"name": result.name, "measures": measures, "scale": scale}
 
 
-def _difference(row: Row, baseline: Row) -> dict[str, Any]:
-    by_topic = row.values - baseline.values
-    counts = [int(np.sum(np.sign(by_topic) == sign)) for sign in (1, 0, -1)]
-    is_baseline = row is baseline
-    return {
-        "method": row.method,
-        "mean": short(row.mean),
-        "interval": None if is_baseline else _Interval.of(by_topic),
-        "difference": "" if is_baseline else signed(row.mean - baseline.mean),
-        "counts": ["", "", ""] if is_baseline else [f"{count:,}" for count in counts],
-        "p_direct": _p_value(row, DIRECT),
-        "p_ranknet": _p_value(row, RANKNET),
-    }
-
-
-def _p_value(row: Row, other: str) -> str:
-    return p_text(row.p_values[other]) if other in row.p_values else ""
+def _difference(row: Row, default: Row, result: CollectionResult) -> dict[str, Any]:
+    line = {"method": row.method, "mean": short(row.mean), "cells": [""] * 3, "counts": [""] * 3}
+    gain = result.gains.get((row.measure, row.method))
+    if gain is None:
+        return line
+    signs = np.sign(row.values - default.values)
+    counts = [f"{int(np.sum(signs == sign)):,}" for sign in (1, 0, -1)]
+    return line | {"gain": gain, "cells": gain_cells(gain), "counts": counts}

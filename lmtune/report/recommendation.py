@@ -5,18 +5,25 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lmtune.arrays import Doubles
 from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
 from lmtune.fusion.methods import FEW_RUNS, METHODS
-from lmtune.measures.significance.comparison import compare
+from lmtune.measures.significance.comparison import Gain
 from lmtune.models.model import known_model
 from lmtune.progress import quantity
-from lmtune.report.comparison_tables import difference_text, measure_label, verdict_text
+from lmtune.report.comparison_tables import (
+    difference_text,
+    interval_text,
+    measure_label,
+    p_text,
+    signed,
+    verdict_text,
+)
 from lmtune.report.table import Answer, listed, short
 from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow
-from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, Row, at_most, setting_values
+from lmtune.tuning.experiment.result import DEFAULT, CollectionResult, Row, at_most, setting_values
 
 if TYPE_CHECKING:
     from lmtune.measures.lists import Empty
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
 
 _Lines = list[tuple[str, str]]
 _QUERIES = ("query", "queries")
+PLAIN, CORRECTED = "paired t-test", "paired t-test, Holm's correction"
 
 
 def tuning_answer(result: CollectionResult) -> Answer | None:
@@ -32,15 +40,10 @@ def tuning_answer(result: CollectionResult) -> Answer | None:
     row = result.recommended
     if row is None:
         return None
-    others = [other for other in result.rows if other.measure == row.measure and other.method != OPTIMAL]
-    default = next((other for other in others if other.method == DEFAULT), None)
-    tuned = max(
-        (other for other in others if other is not default), key=lambda other: other.mean, default=None
-    )
-    tuned = tuned if row is default else row
+    default, tuned = result.row(row.measure, DEFAULT), result.row(row.measure, result.fixed_method)
     lines: _Lines = [("Recommended", _setting_and_method(result, row))]
     if row is default:
-        best = f"; best tuned {short(tuned.mean)} ({tuned.method})" if tuned else ""
+        best = f"; tuned {short(tuned.mean)} ({_method_and_setting(result, tuned)})" if tuned else ""
         lines.append((row.measure.title, f"{short(row.mean)}{best}"))
     elif default is not None:
         setting = setting_text(result, default.fits[0].params)
@@ -48,7 +51,8 @@ def tuning_answer(result: CollectionResult) -> Answer | None:
     else:
         lines.append((row.measure.title, short(row.mean)))
     if tuned is not None and default is not None:
-        lines += difference_lines(tuned.values, default.values, "default")
+        gain = result.gains[row.measure, tuned.method]
+        lines += difference_lines(gain, tuned.values - default.values, "default")
     box = [
         f"{name} in [{low}, {high}]"
         for name, ends in result.near.items()
@@ -69,8 +73,13 @@ def _topics_text(test: int, folds: int, train: int) -> str:
 
 
 def _setting_and_method(result: CollectionResult, row: Row) -> str:
-    method = "default" if row.method == DEFAULT else row.method
-    return f"{setting_text(result, row.setting.params)} ({method})" if row.setting else method
+    if row.method == DEFAULT:
+        return f"keep the default, {setting_text(result, row.fits[0].params)}"
+    return f"{setting_text(result, row.setting.params)} ({row.method})" if row.setting else row.method
+
+
+def _method_and_setting(result: CollectionResult, row: Row) -> str:
+    return f"{row.method}: {setting_text(result, row.setting.params)}" if row.setting else row.method
 
 
 def choice_answer(result: ChoiceResult) -> Answer:
@@ -80,18 +89,19 @@ def choice_answer(result: ChoiceResult) -> Answer:
     cases = quantity(len(result.cases), "combination")
     if one is None:
         return Answer(f"{result.name}: {cases}; no measure is defined")
-    row, case = one.row, result.cases[one.final]
-    final = row.final or result.case_row((row.measure, row.method), one.final).fits[0]
-    default = result.case_row((row.measure, DEFAULT), 0)
-    setting = setting_text(result.results[one.final], final.params)
-    default_text = f"{result.cases[0]} at {setting_text(result.results[0], default.fits[0].params)}"
-    lines = [
-        ("Recommended", f"{', '.join(filter(None, [str(case), setting]))} ({row.method})"),
-        (row.measure.title, f"{short(row.mean)}; default ({default_text}) {short(default.mean)}"),
-        *difference_lines(row.values, default.values, "default"),
-        ("Chosen", _stability(result, one)),
-        ("Selection", _selection_cost(result, one)),
-    ]
+    tuned, default = result.tuned, result.default
+    default_text = _case_and_setting(result, default)
+    if one is default:
+        recommended, value = f"keep the default, {default_text}", short(default.row.mean)
+        value += f"; tuned {short(tuned.row.mean)} ({_case_and_setting(result, tuned)})" if tuned else ""
+    else:
+        recommended = f"{_case_and_setting(result, one)} ({one.row.method})"
+        value = f"{short(one.row.mean)}; default ({default_text}) {short(default.row.mean)}"
+    row, lines = one.row, [("Recommended", recommended), (one.row.measure.title, value)]
+    if tuned is not None:
+        gain = result.gains[row.measure, tuned.row.method]
+        lines += difference_lines(gain, tuned.row.values - default.row.values, "default")
+        lines += [("Chosen", _stability(result, tuned)), ("Selection", _selection_cost(result, tuned))]
     bound = result.bound(row.measure)
     if bound is not None:
         excess = bound - result.best_value(row.measure)
@@ -100,6 +110,12 @@ def choice_answer(result: ChoiceResult) -> Answer:
         )
     topics = _topics_text(len(row.topics), len(folds), len(folds[0].train))
     return Answer(f"{result.name}: {cases}, {topics}", lines)
+
+
+def _case_and_setting(result: ChoiceResult, one: ChosenRow) -> str:
+    final = one.row.final or result.case_row((one.row.measure, one.row.method), one.final).fits[0]
+    setting = setting_text(result.results[one.final], final.params)
+    return ", ".join(filter(None, [str(result.cases[one.final]), setting]))
 
 
 def _stability(result: ChoiceResult, one: ChosenRow) -> str:
@@ -131,37 +147,39 @@ def fusion_answer(result: FusionResult) -> Answer | None:
     baselines = result.baselines(row.measure)
     single, rrf = baselines[BEST_SINGLE], baselines["rrf"]
     title = f"{quantity(len(result.runs), 'run')}, {quantity(len(result.topics), 'topic')}, {result.how}"
+    fused = result.fixed(row.measure)
+    details = _fused_by(fused, len(result.runs))
     if row is single:
-        others = [other for other in result.rows if other.measure == row.measure and not other.is_single]
-        best = max(others, key=lambda other: other.mean)
+        value = (
+            f"{short(row.mean)}; fused {short(fused.mean)} ({': '.join(filter(None, (fused.name, details)))})"
+        )
+        lines = [("Recommended", f"{row.name} alone"), (row.measure.title, value)]
+    else:
+        value = f"{short(row.mean)}; best single run ({single.name}) {short(single.mean)}"
         lines = [
-            ("Recommended", f"{row.name} alone"),
-            (row.measure.title, f"{short(row.mean)}; best fused {short(best.mean)} ({best.name})"),
+            ("Recommended", f"{row.name} ({details})" if details else row.name),
+            (row.measure.title, value),
         ]
-        return Answer(title, [*lines, *difference_lines(best.values, row.values, row.name)])
-    lines = [
-        ("Recommended", _fused_by(row, len(result.runs))),
-        (row.measure.title, f"{short(row.mean)}; best single run ({single.name}) {short(single.mean)}"),
-        *difference_lines(row.values, single.values, single.name),
-    ]
-    if row is not rrf:
-        lines.append(("Over rrf", _difference(row.values, rrf.values)))
+    lines += difference_lines(fused.gains[BEST_SINGLE], fused.values - single.values, single.name)
+    if fused is row and fused is not rrf:
+        lines.append(("Over rrf", gain_text(fused.gains["rrf"])))
     return Answer(title, lines)
 
 
 def _fused_by(row: FusedRow, runs: int) -> str:
-    """Return a method's name, with its constant and, if few, its tuned weights."""
+    """Return a method's constant and, if few, its tuned weights."""
     constant = row.chosen.details
     chosen = METHODS[row.chosen.method].fit is not None and runs <= FEW_RUNS
     weights = [f"{run} {short(share)}" for run, share in row.chosen.shares.items()] if chosen else []
-    return f"{row.name} ({', '.join([*constant, *weights])})" if constant or weights else row.name
+    return ", ".join([*constant, *weights])
 
 
 def loss_answer(outcomes: Sequence[Outcome], empty: Empty) -> Answer | None:
     """Return the loss to use, by the measure with the largest cutoff; None for a single loss.
 
-    The loss with the best mean, rounded to four digits, is recommended; of ties the first. It is compared
-    with the first loss over queries, by each query's mean over trials.
+    The first loss is recommended unless another one is significantly better over queries, by each query's
+    mean over trials. p-values and intervals are corrected for all pairs of losses, so they hold for the best
+    loss, too.
     """
     first, *others = outcomes
     if not others:
@@ -169,71 +187,74 @@ def loss_answer(outcomes: Sequence[Outcome], empty: Empty) -> Answer | None:
     measures = [measure for measure in first.measures if measure.higher_is_better]
     measure = max(measures, key=lambda one: one.cutoff or math.inf)
     by_loss = {one.label: one.by_query(empty, measure) for one in outcomes}
-    queries = by_loss[first.label].size
-    if not queries:
+    values = by_loss[first.label]
+    if not values.size:
         return None
-    best = max(outcomes, key=lambda one: round(float(by_loss[one.label].mean()), 4))
-    runner_up = max(others, key=lambda one: float(by_loss[one.label].mean()))
-    compared = runner_up if best is first else best
-    rate = "" if math.isnan(best.rate) else f" (learning rate {best.rate:g})"
+    from lmtune.rerank.comparison import contrasts
+
+    best = max(others, key=lambda one: float(by_loss[one.label].mean()))
+    differences = by_loss[best.label] - values
+    compared = contrasts(outcomes, empty, measure, over="queries")
+    gain = Gain(float(differences.mean()))
+    gain = _contrast(compared, best.label, first.label) if compared else gain
+    chosen = best if gain.significance > 0 else first
+    rate = "" if math.isnan(chosen.rate) else f" (learning rate {chosen.rate:g})"
+    means = "; ".join(f"{one.label} {short(by_loss[one.label].mean())}" for one in (best, first))
+    how = CORRECTED if len(others) > 1 else PLAIN
     lines = [
-        ("Recommended", f"{best.label}{rate}"),
-        (
-            measure.title,
-            "; ".join(f"{one.label} {short(by_loss[one.label].mean())}" for one in (compared, first)),
-        ),
-        *difference_lines(by_loss[compared.label], by_loss[first.label], first.label, _QUERIES),
+        ("Recommended", f"{chosen.label}{rate}"),
+        (measure.title, means),
+        *difference_lines(gain, differences, first.label, _QUERIES, how),
     ]
-    return Answer(f"{len(outcomes)} losses, {quantity(queries, *_QUERIES)}", lines)
+    return Answer(f"{len(outcomes)} losses, {quantity(values.size, *_QUERIES)}", lines)
 
 
 def reranking_answer(comparison: Comparison) -> Answer:
     """Return whether to rerank; the first system is the run, the second the reranked run."""
     before, after = comparison.values[:, :, 0]
     measure, (run, reranked) = comparison.measures[0], comparison.systems[:2]
+    gain = _contrast(comparison, reranked, run)
+    how = CORRECTED if comparison.family > 1 else PLAIN
     lines = [
-        ("Recommended", "rerank" if after.mean() > before.mean() else f"keep {run}"),
+        ("Recommended", "rerank" if gain.significance > 0 else f"keep {run}"),
         (measure_label(measure), f"{short(after.mean())} reranked, held out; {short(before.mean())} {run}"),
-        *difference_lines(after, before, run),
+        *difference_lines(gain, after - before, run, test=how),
     ]
     return Answer(f"{reranked}: {quantity(before.size, 'topic')}", lines)
 
 
+def _contrast(comparison: Comparison, system: str, against: str) -> Gain:
+    """Return a contrast of the first measure, with the comparison's correction."""
+    one = next(c for c in comparison.contrasts if (c.system, c.against) == (system, against))
+    p = one.adjusted[comparison.options.tests[0]]
+    return Gain(one.difference) if math.isnan(p) else Gain(one.difference, *one.interval, p)
+
+
 def difference_lines(
-    values: Doubles, baseline: Doubles, name: str, units: tuple[str, str] = ("topic", "topics")
+    gain: Gain,
+    differences: Doubles,
+    name: str,
+    units: tuple[str, str] = ("topic", "topics"),
+    test: str = PLAIN,
 ) -> _Lines:
     """Return the lines on the mean difference from a baseline and on its significance."""
-    p = gain_over(values, baseline).p_value
-    verdict = verdict_text(values - baseline, math.nan if p is None else p, name, units=units)
-    return [("Difference", _difference(values, baseline)), ("Verdict", verdict)]
+    p = math.nan if gain.p_value is None else gain.p_value
+    verdict = verdict_text(differences, p, name, units=units)
+    return [("Difference", gain_text(gain, test)), ("Verdict", verdict)]
 
 
-def _difference(values: Doubles, baseline: Doubles) -> str:
-    difference, *tested = gain_over(values, baseline)
+def gain_cells(gain: Gain) -> list[str]:
+    """Return the cells of a difference, its interval and its p-value; empty where it has no test."""
+    if gain.low is None or gain.high is None or gain.p_value is None:
+        return [signed(gain.difference), "", ""]
+    return [signed(gain.difference), interval_text((gain.low, gain.high), signed), p_text(gain.p_value)]
+
+
+def gain_text(gain: Gain, test: str = PLAIN) -> str:
+    """Format a difference with its interval and p-value."""
+    difference, *tested = gain
     low, high, p = (math.nan if value is None else value for value in tested)
-    return difference_text(difference, (low, high), p)
-
-
-class Gain(NamedTuple):
-    """A mean difference over topics, its 95% confidence interval, and the p-value of a paired t-test.
-
-    Interval and p-value are None for a single topic, and if all topics have the same difference.
-    """
-
-    difference: float
-    low: float | None = None
-    high: float | None = None
-    p_value: float | None = None
-
-
-def gain_over(values: Doubles, others: Doubles) -> Gain:
-    """Compare values with others on the same topics."""
-    difference = float(values.mean() - others.mean())
-    if values.size < 2:
-        return Gain(difference)
-    [contrast] = compare(others, {"compared": values}).contrasts
-    p = contrast.tested["t"].p_value
-    return Gain(difference) if math.isnan(p) else Gain(difference, *contrast.interval, p)
+    return difference_text(difference, (low, high), p, test)
 
 
 def setting_text(result: CollectionResult, params: Mapping[str, float]) -> str:

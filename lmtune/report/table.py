@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, object]
 
-_DAGGERS = {"†": r"\dagger", "‡": r"\ddagger", "↓": r"\downarrow", "⇓": r"\Downarrow"}
+_DAGGERS = {"†": r"\dagger", "‡": r"\ddagger"}
 _RAISED_LATEX = _DAGGERS | {"§": r"\S", "¶": r"\P"}
 # There is no superscript q that fonts support.
-_RAISED = dict(zip("abcdefghijklmnoprstuvwxyz†‡↓⇓", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ†‡↓⇓", strict=True))
+_RAISED = dict(zip("abcdefghijklmnoprstuvwxyz†‡", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ†‡", strict=True))
 _LATEX = (
     {"\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}", "–": "--"}
     | {character: rf"\{character}" for character in "&%$#_{}"}
@@ -41,8 +41,6 @@ class Cell(NamedTuple):
         The content.
     mark : str
         Superscript after the text: daggers or letters.
-    style : str
-        ``"italic"``, ``"bold"`` or both; replaces the mark in Markdown and LaTeX.
     repeated : bool
         Whether the row above has the same text; only Markdown prints it again.
     caution : str
@@ -51,7 +49,6 @@ class Cell(NamedTuple):
 
     text: str
     mark: str = ""
-    style: str = ""
     repeated: bool = False
     caution: str = ""
 
@@ -88,15 +85,12 @@ class Table:
         Printed in LaTeX and HTML only.
     legend : str
         Notes below the table, one a line: marks, columns, tests.
-    typeset_legend : tuple of Cell
-        The legend of all formats but plain text, if it differs.
     """
 
     columns: Sequence[Column]
     groups: Sequence[Sequence[Sequence[Cell]]]
     caption: str
     legend: str = ""
-    typeset_legend: tuple[Cell, ...] = ()
 
     @classmethod
     def of(
@@ -153,7 +147,7 @@ class Table:
         rules = ["---" if column.align == "left" else "---:" for column in self.columns]
         lines = [[markdown_escape(column.name) for column in self.columns], rules]
         lines += [[_markdown(cell) for cell in row] for row in self._rows()]
-        legend = "".join(map(_markdown, self._typeset_legend()))
+        legend = markdown_escape(self._sentences())
         return "".join(f"| {' | '.join(line)} |\n" for line in lines) + (f"\n{legend}\n" if legend else "")
 
     def latex(self) -> str:
@@ -166,7 +160,7 @@ class Table:
             lines.append(r"\midrule")
             lines += [" & ".join(map(_latex, row)) + r" \\" for row in group]
         lines += [r"\bottomrule", r"\end{tabular}"]
-        if legend := "".join(map(_latex, self._typeset_legend())):
+        if legend := _latex(Cell(self._sentences())):
             lines.append(rf"\par\smallskip{{\footnotesize {legend}\par}}")
         return "\n".join([*lines, r"\end{table}", ""])
 
@@ -183,7 +177,7 @@ class Table:
                 *("<tr>" + "".join(f"<td{s}>{c}</td>" for s, c in row) + "</tr>" for row in rows),
             ]
             lines.append("</tbody>")
-        legend = "".join(map(_html, self._typeset_legend()))
+        legend = _html(Cell(self._sentences()))
         return (
             "\n".join([*lines, "</table>"]) + (f"\n<p><small>{legend}</small></p>" if legend else "") + "\n"
         )
@@ -198,8 +192,8 @@ class Table:
             for number, column in enumerate(self.columns)
         ]
 
-    def _typeset_legend(self) -> tuple[Cell, ...]:
-        return self.typeset_legend or ((Cell(f"{'. '.join(self.notes)}."),) if self.legend else ())
+    def _sentences(self) -> str:
+        return f"{'. '.join(self.notes)}." if self.legend else ""
 
 
 _RENDERERS: dict[str, Callable[[Table], str]] = {
@@ -351,18 +345,14 @@ def _plain(cell: Cell) -> str:
 
 
 def _markdown(cell: Cell) -> str:
-    before = ("**" if "bold" in cell.style else "") + ("_" if "italic" in cell.style else "")
     raised = cell.mark if set(cell.mark) <= _DAGGERS.keys() else f"<sup>{cell.mark}</sup>"
-    return f"{before}{markdown_escape(cell.text)}{before[::-1]}{'' if before else raised}{cell.caution}"
+    return f"{markdown_escape(cell.text)}{raised}{cell.caution}"
 
 
 def _html(cell: Cell) -> str:
     if cell.repeated:
         return ""
     text = escape(visible(one_line(cell.text)))
-    for name, tag in (("italic", "em"), ("bold", "strong")):
-        if name in cell.style:
-            text = f"<{tag}>{text}</{tag}>"
     raised = cell.mark + cell.caution
     return text + (f"<sup>{escape(raised)}</sup>" if raised else "")
 
@@ -371,10 +361,7 @@ def _latex(cell: Cell) -> str:
     if cell.repeated:
         return ""
     text = latex_escape(cell.text)
-    for name, command in (("italic", "textit"), ("bold", "textbf")):
-        if name in cell.style:
-            text = rf"\{command}{{{text}}}"
-    shown = ("" if cell.style else cell.mark) + cell.caution
+    shown = cell.mark + cell.caution
     raised = "".join(_RAISED_LATEX.get(letter, letter) for letter in shown)
     return text + (f"$^{{{raised}}}$" if shown else "")
 

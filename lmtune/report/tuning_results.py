@@ -194,6 +194,7 @@ def write_results(
                 written[file.format(file_name(result.name), file_name(name))] = frame_text(frame)
     if selected := {result.name: result.selected for result in results if result.selected}:
         record = {**record, "selected": selected}
+    record = {**record, "fixed_methods": {result.name: result.fixed_method for result in results}}
     write_folder(
         path, KIND, written, record, lambda folder: _write_runs(folder / RUNS, results, pools, hits, progress)
     )

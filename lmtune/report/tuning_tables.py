@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from lmtune.measures.measure import Measure
 from lmtune.models.model import describe_model, known_model
-from lmtune.report.comparison_tables import DASH
-from lmtune.report.recommendation import default_remark, gain_over, tuning_answer
+from lmtune.report.comparison_tables import BETTER, DASH, WORSE
+from lmtune.report.recommendation import default_remark, tuning_answer
 from lmtune.report.table import Cell, Column, Table, listed, render, short
 from lmtune.tuning.experiment.result import (
     DEFAULT,
-    DIRECT,
     EDGE,
     OPTIMAL,
     RANKNET,
@@ -25,13 +24,20 @@ from lmtune.tuning.experiment.result import (
     parameter_text,
 )
 
-ABOVE_DIRECT, ABOVE_RANKNET, BELOW_DIRECT = "†", "‡", "↓"
 _MARKS = {SAMPLED_NEGATIVES: "§", EDGE: "¶"}
-_TEST = f"two-sided paired t-test, p < {SIGNIFICANCE:g}"
-_LEGEND = (
-    f"{OPTIMAL}: tuned on the test topics (oracle). {ABOVE_DIRECT} significantly better than {DIRECT}, "
-    f"{ABOVE_RANKNET} than {RANKNET}; {BELOW_DIRECT} significantly worse than {DIRECT} ({_TEST})"
-)
+_ORACLE = f"{OPTIMAL}: tuned on the test topics (oracle), not tested"
+
+
+def marks_legend(results: Sequence[CollectionResult]) -> str:
+    """Return the note on marks; empty without defaults."""
+    if not any(result.gains for result in results):
+        return ""
+    first = listed(list(dict.fromkeys(result.fixed_method for result in results)))
+    return (
+        f"{BETTER} significantly better than {DEFAULT}, {WORSE} significantly worse (two-sided paired t-test "
+        f"for each measure, adjusted p < {SIGNIFICANCE:g}: {first} first, then the others with Holm's "
+        "correction)"
+    )
 
 
 def tuning_table(results: Sequence[CollectionResult], style: str = "table") -> str:
@@ -81,19 +87,11 @@ def mean_table(results: Sequence[CollectionResult]) -> Table:
         ]
         group.append([Cell(measure.title, repeated=bool(group)), method, *means])
     models, remarks = _models(results), remarks_on(results)
-    sentences = f": than {RANKNET}; {BELOW_DIRECT} significantly worse than {DIRECT} ({_TEST})."
-    sentences += "".join(f" {text[0].upper()}{text[1:]}." for text in models)
-    sentences += "".join(f" {remark}." for remark in remarks)
     figures = [Column(result.name, marked=True) for result in results]
-    notes = [_LEGEND, *(f"{model[0].upper()}{model[1:]}" for model in models), *remarks]
-    legend = "\n".join(" ".join(text.splitlines()) for text in notes)
-    made = Table.of(["Measure", "Method"], figures, groups.values(), "Means over test topics", legend)
-    typeset = [
-        Cell("Italics", style="italic"),
-        Cell(f": significantly better than {DIRECT}; "),
-        *(Cell("bold", style="bold"), Cell(sentences)),
-    ]
-    return replace(made, typeset_legend=tuple(typeset))
+    oracle = [_ORACLE] if any(row.method == OPTIMAL for result in results for row in result.rows) else []
+    notes = [*oracle, marks_legend(results), *(f"{text[0].upper()}{text[1:]}" for text in models), *remarks]
+    legend = "\n".join(" ".join(text.splitlines()) for text in notes if text)
+    return Table.of(["Measure", "Method"], figures, groups.values(), "Means over test topics", legend)
 
 
 def weight_tables(results: Sequence[CollectionResult]) -> list[Table]:
@@ -241,9 +239,8 @@ def tuning_records(results: Sequence[CollectionResult]) -> list[dict[str, object
             "topics": len(row.topics),
             "recommended": row is result.recommended_for(row.measure),
             **_gain_over_default(row, result),
-            **{f"p_value_{name.lower()}": row.p_values.get(name) for name in (DIRECT, RANKNET)},
-            **{f"beats_{name.lower()}": row.beats(name, result.rows) for name in (DIRECT, RANKNET)},
-            f"trails_{DIRECT.lower()}": row.trails(DIRECT, result.rows),
+            "better": result.significance(row) > 0,
+            "worse": result.significance(row) < 0,
             "evaluations": row.evaluations,
             "bound": result.bound(row),
             "cautions": " ".join(row.cautions),
@@ -254,12 +251,10 @@ def tuning_records(results: Sequence[CollectionResult]) -> list[dict[str, object
 
 
 def _gain_over_default(row: Row, result: CollectionResult) -> dict[str, float | None]:
-    """Return the difference from the default, its 95% interval and p-value; None if undefined."""
+    """Return the difference from the default, its 95% interval and adjusted p-value; None if undefined."""
     names = "difference_default", "low_default", "high_default", "p_value_default"
-    default = next((o for o in result.rows if (o.measure, o.method) == (row.measure, DEFAULT)), row)
-    if default is row:
-        return dict.fromkeys(names)
-    return dict(zip(names, gain_over(row.values, default.values), strict=True))
+    gain = result.gains.get((row.measure, row.method), (None,) * len(names))
+    return dict(zip(names, gain, strict=True))
 
 
 def result_topics(result: CollectionResult) -> Iterator[dict[str, object]]:
@@ -301,11 +296,8 @@ def _models(results: Sequence[CollectionResult]) -> list[str]:
 def _mean(row: Row | None, result: CollectionResult) -> Cell:
     if row is None:
         return Cell(DASH)
-    marks = ((DIRECT, ABOVE_DIRECT, "italic"), (RANKNET, ABOVE_RANKNET, "bold"))
-    beaten = [(mark, style) for method, mark, style in marks if row.beats(method, result.rows)]
-    mark, style = "".join(mark for mark, _ in beaten), " ".join(style for _, style in beaten)
-    below = BELOW_DIRECT if row.trails(DIRECT, result.rows) else ""
-    return Cell(short(row.mean), mark, style, caution=below + "".join(map(_MARKS.__getitem__, row.cautions)))
+    mark = {1: BETTER, 0: "", -1: WORSE}[result.significance(row)]
+    return Cell(short(row.mean), mark, caution="".join(map(_MARKS.__getitem__, row.cautions)))
 
 
 def result_tables(result: CollectionResult) -> list[Table]:

@@ -99,8 +99,8 @@ def test_every_written_run_is_measured_by_trec_eval_as_the_table_says(tmp_path: 
     by_method = {row.chosen.method: row for row in found.rows[: 3 + len(METHODS)]}
     assert by_method["linear"].in_sample >= by_method["equal"].in_sample
     assert by_method["rrf-tuned"].in_sample >= by_method["rrf"].in_sample
-    assert set(by_method["linear"].p_values) == {"best single run", "rrf", "equal"}
-    assert set(by_method["rrf"].p_values) == {"best single run", "equal"}
+    assert set(by_method["linear"].gains) == {"best single run", "rrf", "equal"}
+    assert set(by_method["rrf"].gains) == {"best single run", "equal"}
 
 
 def test_single_runs_are_measured_as_they_are() -> None:
@@ -287,7 +287,7 @@ def bits(result: FusionResult) -> dict[tuple[str, str], object]:
             row.evaluations,
             sorted(row.flat.items()),
             sorted(row.interval.items()),
-            row.p_values,
+            sorted(row.gains.items()),
             [sorted(own.weights.items()) for own in row.folds],
         )
         for row in result.rows

@@ -121,19 +121,6 @@ def test_unique_contributions_are_left_out() -> None:
             runs.without_unique(judged, names, 2)
 
 
-def test_intervals_of_gains_are_the_bootstraps() -> None:
-    runs, judged = made(4, topics=12, levels=40)
-    found = fuse_runs(runs, judged, FusionOptions(("AP",), ("equal", "borda"), bootstrap=10))
-    row = next(row for row in found.rows if row.name == "borda")
-    held = found.baselines(AP)
-    assert set(row.gains) == {"best single run", "rrf", "equal"} == set(held)
-    rng = np.random.default_rng(99)
-    for name, (low, high) in row.gains.items():
-        gain = row.values - held[name].values
-        means = gain[rng.integers(12, size=(20_000, 12))].mean(axis=1)
-        np.testing.assert_allclose([low, high], np.quantile(means, [0.025, 0.975]), atol=4 * gain.std() / 100)
-
-
 def test_the_jackknife_is_the_formula() -> None:
     folds = [{"a": 0.5, "b": 0.5}, {"a": 0.6, "b": 0.4}, {"a": 0.4, "b": 0.6}]
     found = jackknife(folds, {"a": 0.5, "b": 0.5})

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from lmtune.collections.folds import Fold
-from lmtune.fusion.fusing import FusedRow, FusionResult
+from lmtune.fusion.fusing import FusedRow, FusionResult, add_gains
 from lmtune.fusion.methods import Chosen, FusionOptions
 from lmtune.measures.measure import parse_measure
 from lmtune.measures.significance.comparison import compare
@@ -47,7 +47,7 @@ def row(method: str, values: NDArray[np.float64], evaluations: int, measure: str
     params = {"k1": 0.9, "b": 0.4} if method == DEFAULT else {"k1": 2.6789, "b": 0.04321 * len(method)}
     fit = Fit(params, 0.3, float(values.mean()), evaluations, ())
     final = None if method in (DEFAULT, OPTIMAL) else fit
-    return Row(parse_measure(measure), method, TOPICS, values, (fit,), {}, final)
+    return Row(parse_measure(measure), method, TOPICS, values, (fit,), final)
 
 
 def result(*rows: Row) -> CollectionResult:
@@ -55,11 +55,11 @@ def result(*rows: Row) -> CollectionResult:
 
 
 def made() -> CollectionResult:
-    """Make Approx the best but for Optimal, which is chosen on test topics."""
+    """Make Approx better than Direct, which was fixed beforehand."""
     return result(
         row(DEFAULT, BASE, 0),
-        row(DIRECT, BASE + GAIN / 2, 500),
-        row(APPROX, BASE + GAIN, 90),
+        row(DIRECT, BASE + GAIN, 500),
+        row(APPROX, BASE + 2 * GAIN, 90),
         row(OPTIMAL, BASE + 5 * GAIN, 500),
     )
 
@@ -73,7 +73,7 @@ def test_the_answer_has_setting_difference_and_verdict() -> None:
     assert answer == Answer(
         "made: bm25, 8 training topics, 8 test topics",
         [
-            ("Recommended", "k1 = 2.68, b = 0.259 (Approx)"),
+            ("Recommended", "k1 = 2.68, b = 0.259 (Direct)"),
             ("MAP", "0.4663; default (k1 = 0.9, b = 0.4) 0.4500"),
             ("Difference", difference(BASE + GAIN, BASE)),
             ("Verdict", "significantly better than default"),
@@ -81,12 +81,15 @@ def test_the_answer_has_setting_difference_and_verdict() -> None:
     )
     text = (
         "made: bm25, 8 training topics, 8 test topics\n\n"
-        "  Recommended   k1 = 2.68, b = 0.259 (Approx)\n"
+        "  Recommended   k1 = 2.68, b = 0.259 (Direct)\n"
         "  MAP           0.4663; default (k1 = 0.9, b = 0.4) 0.4500\n"
     )
     assert tuning_table([made()]).startswith(text)
     unsure = tuning_answer(result(row(DEFAULT, BASE, 0), row(DIRECT, noisy, 500)))
-    assert unsure is not None
+    assert unsure is not None and unsure.lines[:2] == [
+        ("Recommended", "keep the default, k1 = 0.9, b = 0.4"),
+        ("MAP", f"0.4500; tuned {noisy.mean():.4f} (Direct: k1 = 2.68, b = 0.259)"),
+    ]
     detected = f"8 topics detect differences of {least:.4f} or more (80% power)"
     assert unsure.lines[-1] == ("Verdict", f"not significant; {detected}")
     assert default_remark(made()) == "Default: k1 = 0.9, b = 0.4 (Anserini's)"
@@ -100,21 +103,39 @@ def test_folds_and_near_optimal_settings_are_named() -> None:
     assert label == "Near-optimal" and text.startswith("k1 in [1.9, 3.4], b in [0.7, 0.95] (")
 
 
-def test_of_equal_means_the_one_with_fewer_evaluations_is_recommended() -> None:
-    few, many = row(RANKNET, BASE + GAIN, 90), row(DIRECT, BASE + GAIN + 1e-6, 500)
-    for rows in ((few, many), (many, few)):
-        assert result(*rows).recommended is few
-    better = row(DIRECT, BASE + GAIN + 1e-3, 500)
-    assert result(few, better).recommended is better
-    best = row(OPTIMAL, BASE + 1.0, 1)
-    assert result(best, few, many).recommended is few
+def test_only_the_fixed_method_can_be_recommended() -> None:
+    fixed = made().recommended
+    assert fixed is not None and fixed.method == DIRECT
+    other = replace(made(), fixed_method=APPROX).recommended
+    assert other is not None and other.method == APPROX
+    chosen = replace(made(), selected=DEFAULT).recommended
+    assert chosen is not None and chosen.method == DEFAULT
+
+
+def test_other_methods_are_tested_after_the_fixed_one() -> None:
+    """Holm's correction among the others by hand; no p-value is below the first one's."""
+    weak = BASE + np.resize([0.05, -0.03], 8)
+    values = {DIRECT: weak, RANKNET: BASE + GAIN, APPROX: BASE - GAIN / 2}
+    found = result(row(DEFAULT, BASE, 0), *(row(name, own, 1) for name, own in values.items()))
+    p = {name: stats.ttest_rel(own, BASE).pvalue for name, own in values.items()}
+    gains = {method: gain.p_value for (_, method), gain in found.gains.items()}
+    assert gains == pytest.approx(
+        {**{name: max(p[DIRECT], 2 * own) for name, own in p.items()}, DIRECT: p[DIRECT]}
+    )
+    assert p[RANKNET] < 0.001 and [found.significance(own) for own in found.rows] == [0] * 4
+    strong = replace(found, fixed_method=RANKNET)
+    p_after = strong.gains[parse_measure("AP"), APPROX].p_value
+    assert p_after == pytest.approx(2 * p[APPROX]) and strong.significance(strong.rows[3]) == -1
+    low = strong.gains[parse_measure("AP"), APPROX].low
+    wide = stats.ttest_rel(values[APPROX], BASE).confidence_interval(1 - 0.05 / 2)
+    assert low == pytest.approx(wide.low)
 
 
 def test_the_default_is_kept_where_nothing_beats_it() -> None:
     answer = tuning_answer(result(row(DEFAULT, BASE + GAIN, 0), row(DIRECT, BASE, 500)))
     assert answer is not None and answer.lines == [
-        ("Recommended", "k1 = 0.9, b = 0.4 (default)"),
-        ("MAP", "0.4663; best tuned 0.4500 (Direct)"),
+        ("Recommended", "keep the default, k1 = 0.9, b = 0.4"),
+        ("MAP", "0.4663; tuned 0.4500 (Direct: k1 = 2.68, b = 0.259)"),
         ("Difference", difference(BASE, BASE + GAIN)),
         ("Verdict", "significantly worse than default"),
     ]
@@ -159,7 +180,8 @@ def fused(**values: NDArray[np.float64]) -> FusionResult:
         chosen = Chosen("single" if single else name, {name: 1.0} if single else {"a": 1.0, "b": 3.0})
         count = 0 if single or name in ("rrf", "equal") else 100
         rows.append(FusedRow(parse_measure("AP"), chosen, 0.9, own, evaluations=count))
-    return FusionResult(("a", "b"), TOPICS, FusionOptions(method=("linear",)), "2 folds", tuple(rows))
+    options = FusionOptions(method=("linear",))
+    return FusionResult(("a", "b"), TOPICS, options, "2 folds", tuple(add_gains(rows, "linear")))
 
 
 def test_fusion_has_weights_and_differences_from_the_best_run_and_rrf() -> None:
@@ -183,14 +205,17 @@ def test_fusion_has_weights_and_differences_from_the_best_run_and_rrf() -> None:
     assert fusion_answer(chosen) is None
 
 
-def test_fusion_prefers_what_needs_no_choice_and_keeps_a_run_that_nothing_beats() -> None:
+def test_fusion_does_not_choose_its_method_by_means_and_keeps_a_run_that_is_level() -> None:
     a, best = BASE - GAIN, BASE + GAIN
-    answer = fusion_answer(fused(a=a, b=BASE, linear=best + 1e-6, rrf=best))
-    assert answer is not None and answer.lines[0] == ("Recommended", "rrf")
+    answer = fusion_answer(fused(a=a, b=BASE, linear=best, rrf=best + GAIN))
+    assert answer is not None and answer.lines[0] == ("Recommended", "linear (a 0.2500, b 0.7500)")
+    noisy = BASE + np.resize([0.1, -0.09], 8)
+    answer = fusion_answer(fused(a=a, b=BASE, linear=noisy, rrf=best))
+    assert answer is not None and answer.lines[0] == ("Recommended", "b alone")
     kept = fusion_answer(fused(a=a, b=best, linear=BASE, rrf=a))
     assert kept is not None and kept.lines == [
         ("Recommended", "b alone"),
-        ("MAP", "0.4663; best fused 0.4500 (linear)"),
+        ("MAP", "0.4663; fused 0.4500 (linear: a 0.2500, b 0.7500)"),
         ("Difference", difference(BASE, best)),
         ("Verdict", "significantly worse than b"),
     ]

@@ -21,13 +21,7 @@ MADE = Table(
     [
         [
             (Cell("漢字"), Cell("a|b_c"), Cell("1.5"), Cell("0.5"), Cell("0.25", "ab")),
-            (
-                Cell("漢字", repeated=True),
-                Cell("d"),
-                Cell("10.25"),
-                Cell("0.75", "†‡", "italic bold"),
-                Cell("0.125"),
-            ),
+            (Cell("漢字", repeated=True), Cell("d"), Cell("10.25"), Cell("0.75", "†‡"), Cell("0.125")),
         ],
         [(Cell("end"), Cell(""), Cell("–"), Cell("1", "‡"), Cell("2", "q"))],
     ],
@@ -47,12 +41,12 @@ def test_plain_text_lines_columns_up_as_wide_as_they_are_shown() -> None:
     ]
 
 
-def test_markdown_puts_styles_for_marks_and_names_every_row() -> None:
+def test_markdown_names_every_row() -> None:
     assert MADE.markdown().splitlines() == [
         r"| Name | of \_what\_ | x\|y | marked | z |",
         "| --- | --- | ---: | ---: | ---: |",
         r"| 漢字 | a\|b_c | 1.5 | 0.5 | 0.25<sup>ab</sup> |",
-        "| 漢字 | d | 10.25 | **_0.75_** | 0.125 |",
+        "| 漢字 | d | 10.25 | 0.75†‡ | 0.125 |",
         "| end |  | – | 1‡ | 2<sup>q</sup> |",
         "",
         "Raised: better than base_line.",
@@ -69,7 +63,7 @@ def test_latex_is_a_table_with_caption_and_legend() -> None:
         r"Name & of \_what\_ & x$|$y & marked & z \\",
         r"\midrule",
         r"漢字 & a$|$b\_c & 1.5 & 0.5 & 0.25$^{ab}$ \\",
-        r" & d & 10.25 & \textbf{\textit{0.75}} & 0.125 \\",
+        r" & d & 10.25 & 0.75$^{\dagger\ddagger}$ & 0.125 \\",
         r"\midrule",
         r"end &  & -- & 1$^{\ddagger}$ & 2$^{q}$ \\",
         r"\bottomrule",
@@ -77,14 +71,6 @@ def test_latex_is_a_table_with_caption_and_legend() -> None:
         r"\par\smallskip{\footnotesize Raised: better than base\_line.\par}",
         r"\end{table}",
     ]
-
-
-def test_a_typeset_legend_has_styles_of_its_own() -> None:
-    legend = (Cell("Bold", style="bold"), Cell(": better. "), Cell("†"), Cell(": worse."))
-    table = Table([Column("a", "left")], [[(Cell("b"),)]], caption="c", legend="plain", typeset_legend=legend)
-    assert table.text().endswith("\nplain\n")
-    assert table.markdown().endswith("\n\n**Bold**: better. †: worse.\n")
-    assert r"\textbf{Bold}: better. $\dagger$: worse.\par" in table.latex()
 
 
 def test_records_are_csv_and_json() -> None:

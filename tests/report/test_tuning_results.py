@@ -40,7 +40,7 @@ def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
         for name, trace in expected.traces.items():
             pd.testing.assert_frame_equal(got.traces[file_name(name)], trace, check_exact=True)
         for row, wanted in zip(got.rows, expected.rows, strict=True):
-            for name in ("measure", "method", "topics", "fits", "p_values", "final", "cautions"):
+            for name in ("measure", "method", "topics", "fits", "final", "cautions"):
                 assert getattr(row, name) == getattr(wanted, name)
             np.testing.assert_array_equal(row.values, wanted.values)
     assert kept.record["command"] == "lmtune tune plain"

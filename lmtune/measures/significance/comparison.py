@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from lmtune.measures.residual_bounds import JUDGED, check_bounded, difference_bo
 from lmtune.measures.significance.tests import (
     ALTERNATIVES,
     FEWEST,
+    LEVEL,
     Alternative,
     Tested,
     adjusted,
@@ -322,6 +324,57 @@ def compare(
             label = f"{measure}: {systems[system]} and {systems[against]}"
             notes += _notes(values[system, :, m], values[against, :, m], label, options.correction)
     return Comparison(systems, names, topics, values, tuple(contrasts), options, tuple(notes))
+
+
+class Gain(NamedTuple):
+    """A mean difference over topics, its 95% confidence interval, and the p-value of a paired t-test.
+
+    Interval and p-value are None for fewer than three topics, and if all topics have the same difference.
+    """
+
+    difference: float
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+
+    @property
+    def significance(self) -> int:
+        """1 if the difference is significant and above 0, -1 if it is below 0, and else 0."""
+        is_significant = self.p_value is not None and self.p_value < LEVEL
+        return int(np.sign(self.difference)) if is_significant else 0
+
+
+def gains_over(baseline: Doubles, values: Mapping[str, Doubles], first: str) -> dict[str, Gain]:
+    """Compare a system that was fixed beforehand with a baseline, and then all others.
+
+    The first system has a p-value and an interval of its own. The others have Holm's correction, and no
+    p-value is below the first one's. This gatekeeping procedure keeps the family-wise error rate (Westfall
+    and Krishen, Journal of Statistical Planning and Inference 99, 2001). The others' intervals are
+    simultaneous.
+
+    Parameters
+    ----------
+    baseline : numpy.ndarray of float64, shape (topics,)
+        The baseline's values.
+    values : mapping of str to numpy.ndarray of float64, shape (topics,)
+        The systems' values on the same topics.
+    first : str
+        The system that was fixed beforehand. If it has no values, the others have Holm's correction alone.
+    """
+    if baseline.size < FEWEST:
+        return {name: Gain(float(own.mean() - baseline.mean())) for name, own in values.items()}
+    others = {name: own for name, own in values.items() if name != first}
+    gains, gate = dict[str, Gain](), 0.0
+    for family in ({first: values[first]} if first in values else {}, others):
+        for one in compare(baseline, family).contrasts if family else ():
+            p = one.adjusted["t"]
+            is_tested = not math.isnan(p)
+            tested = (*one.interval, max(p, gate)) if is_tested else ()
+            gains[one.system] = Gain(one.difference, *tested)
+        if first in gains:
+            first_p = gains[first].p_value
+            gate = 1.0 if first_p is None else first_p
+    return {name: gains[name] for name in values}
 
 
 def _contrasts(

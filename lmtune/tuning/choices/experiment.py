@@ -18,7 +18,8 @@ from lmtune.collections.collection import Collection
 from lmtune.collections.folds import Fold, cross_validation
 from lmtune.errors import InputError
 from lmtune.measures.measure import Measure
-from lmtune.measures.significance.tests import mean_interval, paired_t_test
+from lmtune.measures.significance.comparison import Gain, gains_over
+from lmtune.measures.significance.tests import mean_interval
 from lmtune.models.model import OF_FIELDS, find_model, named_model
 from lmtune.models.taylor_kernels import Sides
 from lmtune.models.two_stage import TWO_STAGE
@@ -305,8 +306,7 @@ class ChosenRow:
     Attributes
     ----------
     row : Row
-        Values on test topics and fits of each fold's chosen case. p-values are for the difference from the
-        first case, tuned by the same method (``"Tuned"``) and with default parameters (``"Default"``).
+        Values on test topics and fits of each fold's chosen case.
     picks : tuple of int
         The number of the case chosen on each fold.
     final : int
@@ -363,15 +363,41 @@ class ChoiceResult(Plotted, by="choice_tables.choice"):
         rows = ((case, row) for case, result in enumerate(self.results) for row in result.rows)
         return {case: row for case, row in rows if (row.measure, row.method) == key}
 
+    @property
+    def fixed_method(self) -> str:
+        """The method that may be recommended: that of the case with the most free parameters."""
+        return max((case.plan for case in self.cases), key=lambda plan: len(plan.space.free)).fixed_method
+
     @cached_property
     def recommended(self) -> ChosenRow | None:
-        """The row of the first defined measure with the best held-out mean."""
-        return _best(self.rows)
+        """`tuned` if it is significantly better than `default`, and else `default`; None without rows."""
+        tuned = self.tuned
+        if tuned is None:
+            return self.default if self.rows else None
+        gain = self.gains.get((tuned.row.measure, tuned.row.method))
+        return tuned if gain is None or gain.significance > 0 else self.default
 
     @cached_property
     def tuned(self) -> ChosenRow | None:
-        """The best row except ``Default``, by the same rule."""
-        return _best([one for one in self.rows if one.row.method != DEFAULT])
+        """The first measure's row of `fixed_method`; None if no case was tuned."""
+        named = (one for one in self.rows if one.row.method == self.fixed_method)
+        return next((one for one in named if one.row.measure == self.rows[0].row.measure), None)
+
+    @cached_property
+    def default(self) -> ChosenRow:
+        """The first case with its model's default parameters, for the first measure."""
+        row = self.case_row((self.rows[0].row.measure, DEFAULT), 0)
+        return ChosenRow(row, (0,) * len(row.fits), 0, row.mean)
+
+    @cached_property
+    def gains(self) -> dict[_Key, Gain]:
+        """The difference of each row from the first case with default parameters."""
+        gains: dict[_Key, Gain] = {}
+        for measure in dict.fromkeys(one.row.measure for one in self.rows):
+            values = {one.row.method: one.row.values for one in self.rows if one.row.measure == measure}
+            own = gains_over(self.case_row((measure, DEFAULT), 0).values, values, self.fixed_method)
+            gains |= {(measure, method): gain for method, gain in own.items()}
+        return gains
 
     def best_value(self, measure: Measure) -> float:
         """Return the best mean on all topics over all certified cases."""
@@ -381,11 +407,6 @@ class ChoiceResult(Plotted, by="choice_tables.choice"):
         """Return the upper bound on all topics over all cases; None unless all cases have a certificate."""
         bounds = [proof.bound for (certified, _), proof in self.proofs.items() if certified == measure]
         return max(bounds) if len(bounds) == len(self.cases) else None
-
-
-def _best(rows: Sequence[ChosenRow]) -> ChosenRow | None:
-    rows = [one for one in rows if one.row.measure == rows[0].row.measure]
-    return max(rows, key=lambda one: (round(one.row.mean, 4), -one.row.evaluations), default=None)
 
 
 def tune_choices(
@@ -455,8 +476,10 @@ def tune_choices(
         search.tune_all(range(len(cases)))
     numbers = range(len(cases))
     rows = tuple(_rows(search.results, search.scores, alive))
-    best = _best(rows)
-    used = 0 if best is None else best.final
+    chosen = tuple(choices), tuple(cases)
+    results = tuple(search.results[number] for number in numbers)
+    result = ChoiceResult(results[0].name, *chosen, results, rows, proofs, inner, race)
+    used = 0 if result.recommended is None else result.recommended.final
     with search.prepare_case(used) as (case, prepared):
         if all(row.method == DEFAULT for row in search.results[used].rows):
             search.tune(
@@ -465,8 +488,7 @@ def tune_choices(
     results = tuple(search.results[number] for number in numbers)
     if certify is not None:
         proofs |= dict(_prove(cases, results, split, certify, search.progress))
-    chosen = tuple(choices), tuple(cases)
-    return ChoiceResult(results[0].name, *chosen, results, rows, proofs, inner, race), prepared
+    return replace(result, results=results, proofs=proofs), prepared
 
 
 @dataclass
@@ -606,14 +628,11 @@ def _rows(
         values = np.concatenate(
             [rows_by_case[pick].values[part] for pick, part in zip(picks, parts, strict=True)]
         )
-        default = next(row for row in results[0].rows if row.measure == key[0])
-        others, fit = {"Tuned": rows_by_case[0], DEFAULT: default}, rows_by_case[final].final
-        tested = {name: paired_t_test(values, other.values) for name, other in others.items()}
+        fit = rows_by_case[final].final
         row = replace(
             rows_by_case[0],
             values=values,
             fits=tuple(rows_by_case[pick].fits[number] for number, pick in enumerate(picks)),
-            p_values={name: p for name, p in tested.items() if not math.isnan(p)},
             final=fit and replace(fit, test_value=float(values.mean())),
             cautions=tuple(sorted({caution for pick in picks for caution in rows_by_case[pick].cautions})),
         )

@@ -85,14 +85,7 @@ def read_choices(path: PathLike) -> StoredChoices:
     values = {key: part["value"].to_numpy(np.float64) for key, part in by_case.items()}
     first = case_name({name: levels[0] for name, levels in folder.record["choices"].items()})
     rows = tuple(
-        Row(
-            parse_measure(measure),
-            name,
-            tuple(by_case[measure, case]["topic"]),
-            values[measure, case],
-            (),
-            {},
-        )
+        Row(parse_measure(measure), name, tuple(by_case[measure, case]["topic"]), values[measure, case], ())
         for measure in dict.fromkeys(measure for measure, _ in values)
         for name, case in ((FIRST, first), (PICKED, PROCEDURE))
     )

@@ -21,7 +21,7 @@ from lmtune.options import check, option, usual
 from lmtune.tuning.certificate.optimum import check_tolerance
 from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.direct import default_grid_shape
-from lmtune.tuning.experiment.result import ALSO
+from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT
 from lmtune.tuning.gradient import OPTIMIZERS
 from lmtune.tuning.pairs import SAMPLED_NEGATIVES
 from lmtune.tuning.space import ParameterSpace
@@ -29,6 +29,7 @@ from lmtune.tuning.tuner import EVALUATIONS, FEWEST
 
 _MOST_POINTS = 1_000_000
 _GRID = default_grid_shape(2)
+_MOST_FREE = 3  # parameters that Direct is recommended for
 
 
 def _grid(text: str) -> tuple[int, ...]:
@@ -271,6 +272,15 @@ class Plan:
     def space(self) -> ParameterSpace:
         """The space that every method searches."""
         return ParameterSpace.of(self.model, self.ranges)
+
+    @property
+    def fixed_method(self) -> str:
+        """The method that is recommended if it is significantly better than the default.
+
+        It is Direct for up to three free parameters, and else Approx, which is regularised for models with
+        term weights.
+        """
+        return APPROX if self.approx and len(self.space.free) > _MOST_FREE else DIRECT
 
     @property
     def grid_space(self) -> ParameterSpace:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from lmtune.arrays import Doubles
 from lmtune.collections.folds import Fold
 from lmtune.measures.measure import Measure
+from lmtune.measures.significance.comparison import Gain, gains_over
 from lmtune.models.model import known_model
 from lmtune.showing import Plotted
 from lmtune.tuning.direct import Surface
@@ -78,8 +80,6 @@ class Row:
         The measure on each test topic, with the parameters of its fold.
     fits : tuple of Fit
         One per fold.
-    p_values : dict of str to float
-        p-values of two-sided paired t-tests against Direct and RankNet; tests that are undefined are missing.
     final : Fit or None
         The setting to use: the method's choice on the topics of all folds. Its training value is the mean
         over these topics. Its test value is the row's mean, an estimate for new topics.
@@ -92,7 +92,6 @@ class Row:
     topics: tuple[str, ...]
     values: Doubles
     fits: tuple[Fit, ...]
-    p_values: dict[str, float] = field(default_factory=dict)
     final: Fit | None = None
     cautions: tuple[str, ...] = ()
 
@@ -121,21 +120,6 @@ class Row:
         """The setting to use: the final fit, or the default; None without a final fit."""
         return self.fits[0] if self.method == DEFAULT else self.final
 
-    def beats(self, method: str, rows: Sequence[Row]) -> bool:
-        """Return whether this row is significantly better than `method` on the same measure."""
-        return self._lead(method, rows) > 0.0
-
-    def trails(self, method: str, rows: Sequence[Row]) -> bool:
-        """Return whether this row is significantly worse than `method` on the same measure."""
-        return self._lead(method, rows) < 0.0
-
-    def _lead(self, method: str, rows: Sequence[Row]) -> float:
-        """Return the difference of this row's mean from that of `method`; 0 if it is not significant."""
-        other = next((r for r in rows if r.method == method and r.measure == self.measure), None)
-        if other is None or self.p_values.get(method, 1.0) >= SIGNIFICANCE:
-            return 0.0
-        return self.mean - other.mean
-
 
 @dataclass(frozen=True, repr=False)
 class CollectionResult(Plotted, by="tuning_tables.result"):
@@ -161,6 +145,8 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
     near : dict of str to (low, high)
         The near-optimal region: a box of grid points around the recommended setting. None of them is
         significantly worse on all topics; see `lmtune.tuning.experiment.run.near_optimal`.
+    fixed_method : str
+        The method that may be recommended, fixed before any result is known; see `Plan.fixed_method`.
     selected : str, optional
         The recommended method for the first measure, if the selection among cases determined it.
     """
@@ -173,6 +159,7 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
     model: str = "two-stage"
     surface: Surface | None = None
     near: dict[str, tuple[float, float]] = field(default_factory=dict)
+    fixed_method: str = DIRECT
     selected: str | None = None
 
     @property
@@ -193,14 +180,40 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
     def recommended_for(self, measure: Measure) -> Row | None:
         """Return the recommended row for a measure; None if the measure has no row.
 
-        It is the row with the best held-out mean, rounded to four digits; of equal ones, the row with the
-        fewest evaluations. Optimal is never recommended, because it is tuned on the test topics. For the
-        first measure, `selected` overrides this rule.
+        It is the row of `fixed_method` if this is significantly better than the default, or if there is no
+        default; otherwise the default. No method is chosen by its held-out mean, so the mean has no
+        selection bias. For the first measure, `selected` overrides this rule.
         """
-        rows = [row for row in self.rows if row.measure == measure and row.method != OPTIMAL]
         if self.selected is not None and measure == self.measures[0]:
-            rows = [row for row in rows if row.method == self.selected]
-        return max(rows, key=lambda row: (round(row.mean, 4), -row.evaluations), default=None)
+            return self.row(measure, self.selected)
+        default, tuned = self.row(measure, DEFAULT), self.row(measure, self.fixed_method)
+        is_better = tuned is not None and self.significance(tuned) > 0
+        return tuned if default is None or is_better else default
+
+    def row(self, measure: Measure, method: str) -> Row | None:
+        """Return the row of a measure and method, or None."""
+        return next((row for row in self.rows if (row.measure, row.method) == (measure, method)), None)
+
+    @cached_property
+    def gains(self) -> dict[tuple[Measure, str], Gain]:
+        """The difference of each tuned row from the default; empty without a default.
+
+        Optimal was chosen on the test topics: its difference has no test.
+        """
+        gains: dict[tuple[Measure, str], Gain] = {}
+        for measure in self.measures:
+            if (default := self.row(measure, DEFAULT)) is None:
+                continue
+            rows = {row.method: row for row in self.rows if row.measure == measure and row is not default}
+            values = {method: row.values for method, row in rows.items() if method != OPTIMAL}
+            own = gains_over(default.values, values, self.fixed_method)
+            own |= {OPTIMAL: Gain(rows[OPTIMAL].mean - default.mean)} if OPTIMAL in rows else {}
+            gains |= {(measure, method): own[method] for method in rows}
+        return gains
+
+    def significance(self, row: Row) -> int:
+        """Return 1 if a row is significantly better than the default, -1 if it is worse, and else 0."""
+        return self.gains.get((row.measure, row.method), Gain(0.0)).significance
 
     def bound(self, row: Row) -> float | None:
         """Return the upper bound of a row's mean over all settings, one per fold; None if not proven."""

@@ -17,7 +17,7 @@ from lmtune.collections.folds import Fold
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import lacks_nonrelevant, measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.measures.significance.tests import FEWEST, paired_t_test
+from lmtune.measures.significance.tests import paired_t_test
 from lmtune.models.model import describe_model, find_model
 from lmtune.models.parameter import Setting
 from lmtune.parallel import Task, in_task_order, run_all, width
@@ -128,13 +128,19 @@ def run_experiment(
     for (measure, name), measured in values.items():
         fits = tuple(fit for fit, _ in fits_of[measure, name])
         cautions = _cautions(shared, name, fits)
-        others = [other for other in (DIRECT, RANKNET) if other != name]
-        tested = ((other, paired_t_test(measured, values[measure, other])) for other in others)
-        p_values = {other: p for other, p in tested if not math.isnan(p)}
         final = finals.get((measure, name))
         final = final and replace(final, test_value=float(measured.mean()))
-        rows.append(Row(measure, name, topics, measured, fits, p_values, final, cautions))
-    result = CollectionResult(pool.name, tuple(folds), tuple(rows), traces, (), plan.model, shared.surface)
+        rows.append(Row(measure, name, topics, measured, fits, final, cautions))
+    result = CollectionResult(
+        pool.name,
+        tuple(folds),
+        tuple(rows),
+        traces,
+        (),
+        plan.model,
+        shared.surface,
+        fixed_method=plan.fixed_method,
+    )
     return replace(result, near=_near(shared, result), notes=(*notes, *_notes(shared, result, remarks)))
 
 
@@ -261,11 +267,6 @@ def _notes(shared: Shared, result: CollectionResult, remarks: Mapping[str, Seque
         for row in (row for row in rows if row.method == OPTIMAL):
             near = [o for o in rows if o.measure == row.measure and o.method in (DIRECT, APPROX)]
             yield _proof(row, near, result.bound(row), plan.certify)
-    untested = [row.method for row in rows if row.method != DIRECT and DIRECT not in row.p_values]
-    if names := ", ".join(dict.fromkeys(untested)):
-        yield (
-            f"{names} against {DIRECT}: no test, with fewer than {FEWEST} topics or equal differences on all"
-        )
     for method in dict.fromkeys(row.method for row in rows if row.method not in (OPTIMAL, DEFAULT)):
         fits = [fit for row in rows if row.method == method for fit in row.fits]
         if edges := sorted({edge for fit in fits for edge in fit.at_edge}):

@@ -20,15 +20,7 @@ from lmtune.io.result_folders import RECORD, StoredFolder, file_name
 from lmtune.measures.measure import parse_measure
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import note, quantity
-from lmtune.tuning.experiment.result import (
-    DEFAULT,
-    DIRECT,
-    RANKNET,
-    CollectionResult,
-    Fit,
-    Row,
-    parameter_text,
-)
+from lmtune.tuning.experiment.result import DEFAULT, DIRECT, CollectionResult, Fit, Row, parameter_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +68,7 @@ class StoredResults:
     path : pathlib.Path
         The folder.
     results : tuple of CollectionResult
-        Rows, folds, traces (by file name), p-values and notes. Reading restores written values bit for bit.
+        Rows, folds, traces (by file name), and notes. Reading restores written values bit for bit.
     record : mapping
         The content of ``made.json``: ``command``, ``versions``, ``plan``, ``collections``, ``notes``,
         ``files``.
@@ -218,6 +210,7 @@ def read_results(path: PathLike) -> StoredResults:
             tuple(record["notes"].get(name, ())),
             record["plan"].get("model", TWO_STAGE.name),
             near=near.get(name, {}),
+            fixed_method=record.get("fixed_methods", {}).get(name, DIRECT),
             selected=record.get("selected", {}).get(name),
         )
         for name, folds in folder.json(FOLDS).items()
@@ -244,14 +237,12 @@ def _rows(folder: StoredFolder) -> dict[str, list[Row]]:
         key = _key(line)
         if line["mean"] is None:  # Version 0.4 and earlier wrote undefined measures.
             continue
-        tests = {name: line[f"p_value_{name.lower()}"] for name in (DIRECT, RANKNET)}
         row = Row(
             parse_measure(line["measure"]),
             line["method"],
             tuple(values[key]),
             np.array([*values[key].values()], np.float64),
             tuple(fits[key]),
-            {name: p for name, p in tests.items() if p is not None},
             finals.get(key),
             tuple(line["cautions"]),
         )

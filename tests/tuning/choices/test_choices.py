@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from made_choices import write_collection
+from scipy import stats
 
 from lmtune.collections.collection import Collection
 from lmtune.collections.folds import cross_validation
@@ -35,7 +36,7 @@ from lmtune.tuning.choices.experiment import (
 from lmtune.tuning.direct import GridSearch
 from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.experiment.preparation import Prepared, prepare
-from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL
+from lmtune.tuning.experiment.result import DEFAULT, DIRECT, OPTIMAL
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.space import Choice, ParameterSpace
 
@@ -154,10 +155,10 @@ def test_each_fold_takes_the_best_on_its_training_topics(
     recommended = result.recommended
     assert recommended is not None
     assert result.cases[recommended.final].values["stemmer"] == "porter"  # the collection is made so
-    assert recommended.row.p_values[DEFAULT] < 0.05
-    tuned = result.tuned
-    assert tuned is not None
-    assert tuned.row.mean == max(one.row.mean for one in result.rows if one.row.method != DEFAULT)
+    assert recommended is result.tuned and recommended.row.method == DIRECT
+    gain, default = result.gains[recommended.row.measure, DIRECT], result.default.row
+    expected = stats.ttest_rel(recommended.row.values, default.values).pvalue
+    assert gain.p_value == pytest.approx(expected, rel=1e-10) and expected < 0.05
 
 
 @pytest.mark.slow
