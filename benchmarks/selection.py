@@ -48,7 +48,7 @@ def best_mean(gains: dict[str, Vector], rng: np.random.Generator) -> Printed:
 
 
 def always_direct(gains: dict[str, Vector], rng: np.random.Generator) -> Printed:
-    """Choose direct search, whatever the values."""
+    """Choose Direct beforehand, as `lmtune tune` does for these models."""
     del rng
     return fixed(gains, DIRECT)
 
@@ -63,7 +63,8 @@ def corrected(gains: dict[str, Vector], rng: np.random.Generator) -> Printed:
     for _ in range(RESAMPLES):
         drawn = rng.integers(topics, size=topics)
         left = np.setdiff1d(np.arange(topics), drawn)
-        outside.append(table[table[:, drawn].mean(axis=1).argmax(), left].mean())
+        if left.size:
+            outside.append(table[table[:, drawn].mean(axis=1).argmax(), left].mean())
     low, high = np.quantile(outside, [0.5 - CONFIDENCE / 2, 0.5 + CONFIDENCE / 2])
     method = names[int(table.mean(axis=1).argmax())]
     return Printed(method, float(np.mean(outside)), float(low), float(high))
@@ -80,7 +81,7 @@ def fixed(gains: dict[str, Vector], method: str) -> Printed:
     return Printed(method, mean, mean - reach, mean + reach)
 
 
-def draws(case: str, measure_name: str, number: int, seed: int) -> Iterator[dict[str, object]]:
+def draws(case: str, measure_name: str, folds: int, number: int, seed: int) -> Iterator[dict[str, object]]:
     """Yield a row for each draw of topics and rule."""
     name, model, size = case.rsplit(":", 2)
     measure, dataset = parse_measure(measure_name), lmtune.load(folder_of(name))
@@ -98,8 +99,8 @@ def draws(case: str, measure_name: str, number: int, seed: int) -> Iterator[dict
         chosen = {*rng.permutation(usable)[: int(size)].tolist()}
         drawn = [topic for topic in usable if topic in chosen]
         rest = whole.positions([topic for topic in usable if topic not in chosen])
-        folds = lmtune.cross_validation(drawn, 2, seed=draw)
-        result = lmtune.run_experiment(pool_of(drawn), folds, plan, traced=False, progress=False)
+        parts = lmtune.cross_validation(drawn, folds, seed=draw)
+        result = lmtune.run_experiment(pool_of(drawn), parts, plan, traced=False, progress=False)
         rows = {row.method: row for row in result.rows if row.method != OPTIMAL}
         default = rows.pop(DEFAULT)
         gains = {method: row.values - default.values for method, row in rows.items()}
@@ -124,11 +125,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="+", help="collection:model:topics")
     parser.add_argument("--measure", default="AP")
+    parser.add_argument("--folds", type=int, default=2)
     parser.add_argument("--draws", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     for case in options.cases:
-        table = pd.DataFrame(draws(case, options.measure, options.draws, options.seed))
+        table = pd.DataFrame(draws(case, options.measure, options.folds, options.draws, options.seed))
         means = table.groupby(["case", "rule"], sort=False).mean()
         means.insert(2, "bias", means["printed"] - means["true"])
         print(means.round(4).to_string(), flush=True)
