@@ -36,8 +36,9 @@ difference of two rankings is
 
     (K + sum over d of x_d c_d + sum over pairs of x_d x_e w_de) / (R + s),   w_de = 1 / low_1 - 1 / low_2,
 
-where x_d is 1 for relevant unjudged documents, K is the known part, and low_1 is the lower rank of d and e in
+where x_d is 1 for relevant unjudged documents. K is the known part, and low_1 is the lower rank of d and e in
 the first ranking. c_d is the sum of 1 / rank_1 - 1 / rank_2 and the w_de of all known relevant documents e.
+
 Each pair counts half for either document. Then x_d adds at most c_d and half the sum of the s - 1 largest
 w_de, and the s largest such values bound the sum. They are 0 for identical rankings. The smaller bound counts
 for each s.
