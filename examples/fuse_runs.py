@@ -14,7 +14,7 @@ for model, setting in models.items():
     runs[model] = lmtune.rank(pool, setting, hits=100).to_frame()
 
 side_by_side = RunSet.of(runs)
-options = FusionOptions(measure=("nDCG@10",), method=("linear", "rrf", "combmnz"), folds="2", bootstrap=0)
+options = FusionOptions(measure=("nDCG@10",), method=("linear", "rrf", "combmnz"), folds="2")
 result = fuse_runs(side_by_side, data.qrels, options)
 for row in result.rows:
     print(

@@ -167,7 +167,7 @@ def test_runs_of_any_kind_are_fused_and_shown(
 ) -> None:
     settings = {"a": {"lambda": 0.1, "mu": 10}, "b": {"lambda": 0.9, "mu": 1000}}
     runs = {name: lmtune.run_frame(lmtune.rank(pool, own)) for name, own in settings.items()}
-    options = FusionOptions(measure=("AP",), method=("linear",), folds="2", bootstrap=0)
+    options = FusionOptions(measure=("AP",), method=("linear",), folds="2")
     found = fuse_runs(RunSet.of(runs), judged, options)
     same = fuse_runs(RunSet.of({name: as_run(run) for name, run in runs.items()}), judged, options)
     assert repr(found) == repr(same)
@@ -283,7 +283,7 @@ def test_files_are_fused_as_they_are(
         lmtune.write_run(tmp_path / f"{name}.run", lmtune.rank(pool, own), tag=name)
     lines = [f"{topic} 0 {docno} {gain}\n" for topic, own in judged.items() for docno, gain in own.items()]
     (tmp_path / "qrels.txt").write_text("".join(lines))
-    options = FusionOptions(measure=("AP",), method=("rrf",), bootstrap=0)
+    options = FusionOptions(measure=("AP",), method=("rrf",))
     files = [tmp_path / "a.run", tmp_path / "b.run"]
     found = fuse_runs(files, str(tmp_path / "qrels.txt"), options)
     read = RunSet.of({name: lmtune.read_run(tmp_path / f"{name}.run") for name in "ab"})

@@ -58,7 +58,7 @@ KEPT = {
         (
             "lmtune search pydocs --model bm25 --set k1=0.9 --set b=0.4 --hits 100 --output DIR/bm25.run",
             "lmtune search pydocs --set lambda=0 --set mu=50 --hits 100 --output DIR/dirichlet.run",
-            "lmtune fuse qrels/qrels.pydocs.txt DIR/bm25.run DIR/dirichlet.run --bootstrap 20 "
+            "lmtune fuse qrels/qrels.pydocs.txt DIR/bm25.run DIR/dirichlet.run "
             "--method linear,rrf --plot DIR",
         ),
         "nDCG@10-linear-weights.svg",

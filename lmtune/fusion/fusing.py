@@ -30,16 +30,7 @@ from lmtune.fusion.methods import (
     note_ties,
 )
 from lmtune.fusion.runs import POOL_DEPTH, RunSet
-from lmtune.fusion.search import (
-    EQUAL,
-    Best,
-    ExactLineSearch,
-    Fitting,
-    Line,
-    best_steps,
-    coordinate_line,
-    join_steps,
-)
+from lmtune.fusion.search import ExactLineSearch, Fitting, Line, coordinate_line, join_steps
 from lmtune.io.frames import as_qrels
 from lmtune.io.rows import Qrels, QrelsLike, RunsLike
 from lmtune.io.term_values import weights_of
@@ -55,10 +46,8 @@ Intervals = dict[str, tuple[float, float]]
 
 BEST_SINGLE = "best single run"
 BASELINES = (BEST_SINGLE, "rrf", "equal")
-# Weights are equally good if their mean is within this of the best mean.
+# Weights are equally good if their mean is at most this far below that of the chosen ones.
 _FLAT = 0.001
-# Resamples of topics per pass along a line.
-_TOGETHER = 20
 
 
 # Number of cached pools: they are large and quick to rebuild.
@@ -85,11 +74,10 @@ class FusedRow:
     evaluations : int
         Number of evaluations of tuning on all topics.
     flat : dict of str to (float, float)
-        By run, the range of its share of the weight in which the mean is within 0.001 of the best. The
-        weights of the other runs keep their proportions.
+        By run, the range of its share of the weight around the chosen one in which the mean is at most 0.001
+        below that of the chosen weights. The weights of the other runs keep their proportions.
     interval : dict of str to (float, float)
-        By run, a 95% confidence interval of the best share, with the other weights in their proportions, by
-        bootstrap over topics. For many runs, and for other methods, the jackknife over folds (`jackknife`).
+        By run, a 95% confidence interval of its share, from the fits of the folds (`jackknife`).
     gains : dict of str to Gain
         By baseline (`baselines`), the difference of a fused row; see `gains_over`.
     folds : tuple of Chosen
@@ -429,9 +417,9 @@ class _Fusion:
             values[[positions[topic] for topic in fold.test]] = self._values(chosen, measure, fold.test)
         plan = METHODS[row.chosen.method]
         searched = plan.fit is not None and len(self.runs.names) <= FEW_RUNS
-        flat, interval = self._weight_intervals(row.chosen, measure) if searched else ({}, {})
-        if plan.fit is not None and not interval and self.options.bootstrap:
-            interval = jackknife([choice.shares for choice in choices], row.chosen.shares)
+        flat = self._flat_ranges(row.chosen, measure) if searched else {}
+        shares = [choice.shares for choice in choices]
+        interval = jackknife(shares, row.chosen.shares) if plan.fit is not None else {}
         return replace(row, values=values, folds=tuple(choices), flat=flat, interval=interval)
 
     def choose(
@@ -514,25 +502,15 @@ class _Fusion:
         values: Doubles = table[:, 0, 0]
         return values
 
-    def _weight_intervals(self, chosen: Chosen, measure: Measure) -> tuple[Intervals, Intervals]:
-        """Return the flat range and the bootstrap interval of each run's share (see `FusedRow`)."""
-        pool, resamples = self.pool(chosen), self.options.bootstrap
+    def _flat_ranges(self, chosen: Chosen, measure: Measure) -> Intervals:
+        """Return the flat range of each run's share (see `FusedRow`)."""
+        pool, flat = self.pool(chosen), {}
         line = Line(pool, measure, pool.positions(), self.options.depth)
         here = np.array([chosen.weights[name] for name in self.runs.names])
-        rng = np.random.default_rng(self.options.seed)
-        drawn = rng.multinomial(line.topics, np.full(line.topics, 1.0 / line.topics), resamples).T
-        shares = drawn * line.shares[:, None]
-        flat, interval = {}, {}
         for run, name in enumerate(self.runs.names):
             begin, end = coordinate_line(here / here.sum(), run)
             flat[name] = _flat_range(line, begin, end, float(here[run] / here.sum()))
-            best: list[float] = []
-            for first in range(0, resamples, _TOGETHER):
-                best += _best_shares(line, begin, end, shares[:, first : first + _TOGETHER])
-            if best:
-                low, high = np.quantile(best, [0.025, 0.975])
-                interval[name] = float(low), float(high)
-        return flat, interval
+        return flat
 
 
 def _scaling_key(chosen: Chosen) -> object:
@@ -568,27 +546,14 @@ def jackknife(folds: Sequence[Mapping[str, float]], whole: Mapping[str, float]) 
 
 
 def _flat_range(line: Line, begin: Doubles, end: Doubles, here: float) -> tuple[float, float]:
-    """Return the range around t = here in which the mean is within `_FLAT` of the best."""
+    """Return the range around t = here in which the mean is at most `_FLAT` below that at t = here."""
     at, value, _ = join_steps(line.steps(begin, end))
     edges = np.append(at, 1.0)
-    good = value >= value.max() - _FLAT
     step = int(np.searchsorted(at, here, "right")) - 1
-    if not good[step]:
-        step = int(value.argmax())
-    bad = np.flatnonzero(~good)
+    bad = np.flatnonzero(value < value[step] - _FLAT)
     before, after = bad[bad < step], bad[bad > step]
     low = edges[before[-1] + 1] if before.size else 0.0
     return float(low), float(edges[after[0]]) if after.size else 1.0
-
-
-def _best_shares(line: Line, begin: Doubles, end: Doubles, shares: Doubles) -> list[float]:
-    """Return the middle of the best step of each column of shares; among equal values, of the longest one."""
-    best = [Best(-1.0, 0.0, 0.0)] * shares.shape[1]
-    for steps in line.steps(begin, end, shares):
-        for column, known in enumerate(best):
-            [new], _ = best_steps(iter([steps._replace(value=steps.value[:, column])]), 1)
-            best[column] = max(known, new, key=lambda step: (round(step.value / EQUAL), step.width))
-    return [step.at for step in best]
 
 
 def add_gains(rows: Sequence[FusedRow], fixed: str) -> list[FusedRow]:

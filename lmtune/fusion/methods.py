@@ -307,9 +307,6 @@ class FusionOptions:
     train_topics: str | None = option(None, "Topics to tune on: 51-100, a list 51,52 or a file.")
     test_topics: str | None = option(None, "Topics to report on; default: all others.")
     in_sample: bool = option(False, "Tune and evaluate on the same topics, without cross-validation.")
-    bootstrap: int = option(
-        100, "Resamples of topics for the confidence intervals of weights; 0 for none.", low=0
-    )
     certify: float | None = usual(
         None, "Certify that no weights exceed linear's in-sample mean by more than this.", low=0
     )
@@ -321,7 +318,7 @@ class FusionOptions:
     )
     boxes: int = option(BOXES, "Maximum number of boxes of weights that a certificate bounds.", low=1)
     depth: int = option(DEPTH, "Run depth.", low=1)
-    seed: int = option(0, "Seed of folds, restarts and resamples.", low=0)
+    seed: int = option(0, "Seed of folds and restarts.", low=0)
 
 
 @dataclass(frozen=True)

@@ -227,8 +227,8 @@ def _weight_intervals(result: FusionResult) -> list[Table]:
         for run, ends in row.flat.items()
     ]
     legend = (
-        "Within 0.001: shares with a mean within 0.001 of the best one in sample, other runs in proportion\n"
-        f"95% CI: percentiles of the best share in {result.options.bootstrap} bootstrap samples of topics"
+        "Within 0.001: shares with a mean at most 0.001 below that of these weights, in sample, other runs "
+        "in proportion\n95% CI: jackknife over folds"
     )
     names, figures = ["Measure", "Method", "Run"], ["Share", "Within 0.001", "95% CI"]
     return [Table.of(names, figures, [lines], "Weights", legend)] if lines else []

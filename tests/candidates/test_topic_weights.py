@@ -118,7 +118,7 @@ def test_fusion_weighs_topics_in_fits_alone(method: str) -> None:
     """A topic that counts 10^6 times as much as the others decides; the mean counts each alike."""
     runs, judged = runs_of(10)
     heavy = {topic: 1e6 if topic == "4" else 1.0 for topic in judged}
-    options = FusionOptions(method=(method,), in_sample=True, topic_weights=heavy, bootstrap=0)
+    options = FusionOptions(method=(method,), in_sample=True, topic_weights=heavy)
     found = next(row for row in fuse_runs(runs, judged, options).rows if row.name == method)
     alike = next(
         row

@@ -86,7 +86,7 @@ def test_the_answer_the_run_and_the_file_have_one_recommendation(
     runs: tuple[str, str], more: tuple[str, ...]
 ) -> None:
     """Also where a single run is best, which was a KeyError with fitted normalisations."""
-    given = ("qrels.txt", *runs, "-m", "AP", "--folds", "2", "--bootstrap", "0", *more)
+    given = ("qrels.txt", *runs, "-m", "AP", "--folds", "2", *more)
     given += ("--method", "shrunk,equal,combmnz,rrf")
     code, out, err = fused(*given, "--output", "fused.run")
     assert code == 0, err
@@ -167,7 +167,7 @@ def test_weights_that_are_given_are_measured_and_written() -> None:
 
 @pytest.mark.usefixtures("home")
 def test_tables() -> None:
-    arguments = ("qrels.txt", "a.run", "b.run", "-m", "AP", "--method", "linear,borda", "--bootstrap", "5")
+    arguments = ("qrels.txt", "a.run", "b.run", "-m", "AP", "--method", "linear,borda")
     code, out, err = fused(*arguments)
     assert code == 0, err
     title, answer = read_answer(out)

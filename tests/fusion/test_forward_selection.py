@@ -59,7 +59,7 @@ def chosen_by_fold(found: FusionResult, method: str) -> list[Chosen]:
 
 def test_normalisation_and_power_are_chosen_on_training_topics() -> None:
     runs, judged = made(5, runs=3, topics=9, docs=30, levels=30)
-    options = FusionOptions(("AP",), ("equal", "combmnz-tuned"), normalise="choose", folds="3", bootstrap=0)
+    options = FusionOptions(("AP",), ("equal", "combmnz-tuned"), normalise="choose", folds="3")
     found = fuse_runs(runs, judged, options)
 
     def fitted(name: str, topics: tuple[str, ...]) -> np.ndarray | None:
@@ -91,7 +91,7 @@ def test_normalisation_and_power_are_chosen_on_training_topics() -> None:
 def test_a_split_reports_on_test_topics_alone() -> None:
     runs, judged = made(9, topics=8, levels=40)
     topics = sorted(judged)
-    options = FusionOptions(("AP",), ("linear",), train_topics="0,1,2,3", test_topics="5,6", bootstrap=0)
+    options = FusionOptions(("AP",), ("linear",), train_topics="0,1,2,3", test_topics="5,6")
     found = fuse_runs(runs, judged, options)
     assert found.topics == ("5", "6")
     [fold], _ = make_folds(topics, topics, train="0,1,2,3", test="5,6")

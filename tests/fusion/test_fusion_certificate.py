@@ -42,7 +42,7 @@ def test_two_runs_have_the_bound_of_their_line(name: str) -> None:
 
 def test_fusing_with_a_proof(caplog: pytest.LogCaptureFixture) -> None:
     runs, judged = made(14, runs=3, docs=20, levels=1000)
-    options = FusionOptions(("AP",), ("linear",), in_sample=True, bootstrap=0, certify=0.002)
+    options = FusionOptions(("AP",), ("linear",), in_sample=True, certify=0.002)
     with caplog.at_level("INFO", "lmtune"):
         row = fuse_runs(runs, judged, options).selected
     assert row.bound is not None

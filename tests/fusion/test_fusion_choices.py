@@ -29,7 +29,7 @@ def row_of(found: FusionResult, name: str) -> FusedRow:
 
 def test_window_and_constant_are_chosen_on_training_topics() -> None:
     runs, judged = made(6, runs=3, topics=9, docs=30, levels=30)
-    options = FusionOptions(("AP",), ("equal", "rrf-k"), window=(0, 3, 8), folds="3", bootstrap=0)
+    options = FusionOptions(("AP",), ("equal", "rrf-k"), window=(0, 3, 8), folds="3")
     found = fuse_runs(runs, judged, options)
     equal = dict.fromkeys(runs.names, 1.0)
     for method, constants in (("equal", (0.0,)), ("rrf-k", RRF_KS), ("rrf", (0.0,))):

@@ -50,7 +50,7 @@ def folds_of(found: FusionResult, method: str) -> list[tuple[str, int, dict[str,
 
 def test_scale_and_window_are_the_best_of_each_folds_training_topics() -> None:
     runs, judged = made(5, runs=3, topics=9, docs=30, levels=30)
-    options = FusionOptions(("AP",), ("equal",), "choose", window=(0, 5, 12), folds="3", bootstrap=0)
+    options = FusionOptions(("AP",), ("equal",), "choose", window=(0, 5, 12), folds="3")
     found = fuse_runs(runs, judged, options)
     equal = next(row for row in found.rows if row.chosen.method == "equal")
     for fold, chosen in zip(cross_validation(found.topics, 3), equal.folds, strict=True):

@@ -63,7 +63,7 @@ def python_evaluate(world: Any) -> None:  # noqa: ARG001
 
 def python_fuse(world: Any) -> None:  # noqa: ARG001
     runs = RunSet.of({name: read_run(f"{name}.run") for name in ("lexical", "dense")})
-    options = FusionOptions(measure=("AP",), method=("linear", "rrf"), folds="2", bootstrap=0)
+    options = FusionOptions(measure=("AP",), method=("linear", "rrf"), folds="2")
     result = fuse_runs(runs, read_qrels("qrels"), options)
     _shown(result)
     lmtune.write_run("python-fused.run", rankings(runs, result.output, options), tag="fused")

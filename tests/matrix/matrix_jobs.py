@@ -133,7 +133,7 @@ _SMALL = "--grid 2x2 --restarts 0 --no-approx --workers 1"
 _ALSO = "--also spsa,fdsa --evaluations 10 --ranknet-validation 0.3"
 _NET = "--run lexical.run --net mlp:4 --epochs 2 --batch-size 8 --threads 1"
 _TREES = "--run lexical.run --ranker lambdamart:min_rows=1:min_hessian=1e-9:rounds=3 --threads 1"
-_FUSE = "fuse qrels lexical.run dense.run -m AP --folds 2 --bootstrap 5"
+_FUSE = "fuse qrels lexical.run dense.run -m AP --folds 2"
 _MEASURES = "-m AP,nDCG@10,P@5,Bpref"
 
 
@@ -225,7 +225,7 @@ def _fusions() -> Iterator[Job]:
         yield Job(f"fuse-{method}", f"{_FUSE} --method {method} --output {{o}}/{method}.run")
     for scale in (*SCALES[1:], "choose"):
         yield Job(f"fuse-by-{scale}", f"{_FUSE} --method linear,shrunk,combmnz --normalise {scale}")
-    sample = "fuse qrels lexical.run dense.run -m AP --in-sample --method linear --bootstrap 0"
+    sample = "fuse qrels lexical.run dense.run -m AP --in-sample --method linear"
     yield Job("fuse-certify", f"{sample} --certify 0.1")
     yield Job("fused-json", keep_json, "fuse-json")
     yield Job(

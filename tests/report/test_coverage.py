@@ -111,7 +111,7 @@ def test_of_runs() -> None:
             for name in ("a", "b")
         }
     )
-    options = FusionOptions(method=("equal", "rrf"), folds="2", bootstrap=0)
+    options = FusionOptions(method=("equal", "rrf"), folds="2")
     fused = fuse_runs(runs, judged, options)
     line = fusion_coverage(fused, runs, judged)
     written = rankings(runs, fused.baselines(fused.rows[0].measure)["rrf"].chosen, options)

@@ -610,10 +610,17 @@ def weight_profiles(lines: Mapping[str, Steps], row: FusedRow, *, title: str = "
 def _draw_weight(ax: Axes, name: str, steps: Steps, row: FusedRow) -> None:
     look = looks([CHOSEN, FOLDS])
     low, high = row.flat[name]
-    ax.axvspan(low, high, color="#F0E442", alpha=0.45, lw=0, zorder=0, label="within 0.001 of the best")
+    ax.axvspan(low, high, color="#F0E442", alpha=0.45, lw=0, zorder=0, label="at most 0.001 below")
     if name in row.interval:
         end: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "solid_capstyle": "butt"}
-        ax.plot(row.interval[name], (0.02, 0.02), color="#56B4E9", lw=3, label="95% CI (bootstrap)", **end)
+        ax.plot(
+            row.interval[name],
+            (0.02, 0.02),
+            color="#56B4E9",
+            lw=3,
+            label="95% CI (jackknife over folds)",
+            **end,
+        )
     if steps.at.size <= _DRAWN:
         edges = np.repeat(np.append(steps.at, steps.end), 2)[1:-1]
         ax.plot(edges, np.repeat(steps.value, 2), color="#555555", lw=0.7, label="the measure")

@@ -18,7 +18,7 @@ from lmtune.report.table import short
 @pytest.mark.parametrize("runs", [2, 3])
 def test_steps_and_choices_are_drawn_where_they_are(runs: int) -> None:
     loaded, judged = made(3, runs=runs, topics=6, levels=9)
-    options = FusionOptions(measure=("AP",), method=("linear",), folds="2", bootstrap=5)
+    options = FusionOptions(measure=("AP",), method=("linear",), folds="2")
     result = fuse_runs(loaded, judged, options)
     row = result.selected
     [picture] = fusion_pictures(result, loaded, judged)
