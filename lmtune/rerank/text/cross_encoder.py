@@ -120,7 +120,7 @@ class CrossEncoder(nn.Module):
 
     def __init__(self, model: _LanguageModel, options: TextOptions, *, dropout: float | None = None) -> None:
         super().__init__()
-        self.model, self.tokenizer = model
+        self.model, self.tokenizer, self.missing = model
         self.longest = min(int(self.tokenizer.model_max_length), _max_positions(self.model))
         self.set_options(options)
         # Suppress a warning: we pad encoded lists by micro-batch on purpose.
@@ -280,10 +280,13 @@ class _LanguageModel(NamedTuple):
     model : transformers.PreTrainedModel
         For sequence classification, with one output.
     tokenizer : transformers.PreTrainedTokenizerBase
+    missing : tuple of str
+        Weights that the files lack, which were drawn at random, such as those of a last layer.
     """
 
     model: nn.Module
     tokenizer: Any
+    missing: tuple[str, ...] = ()
 
 
 def find_language_model(name: str) -> str:
@@ -361,7 +364,7 @@ def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> _L
         from lmtune.rerank.text import decoder
 
         decoder.register()
-        tokenizer = _load(transformers.AutoTokenizer, folder, "tokenizer")
+        tokenizer, missing = _load(transformers.AutoTokenizer, folder, "tokenizer"), ()
         how = {"use_safetensors": True, "dtype": torch.float32}
         if name.startswith(DECODER):
             causal = _load(transformers.AutoModelForCausalLM, folder, "model", **how)
@@ -369,10 +372,11 @@ def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> _L
             model = decoder.wrap_causal(causal, tokenizer, options.prompt, options.answers, options.lora)
         else:
             kind = transformers.AutoModelForSequenceClassification
-            model = _load(kind, folder, "model", num_labels=1, **how)
+            model, found = _load(kind, folder, "model", num_labels=1, output_loading_info=True, **how)
+            missing = tuple(sorted(found["missing_keys"]))
             if options.lora and not isinstance(model, decoder.YesOrNo):
                 raise InputError("only causal models support lora", value=name, accepted=f"{DECODER}MODEL")
-    return _checked_pair(model, tokenizer, folder)
+    return _checked_pair(model, tokenizer, folder)._replace(missing=missing)
 
 
 def _checked_pair(model: Any, tokenizer: Any, folder: str, *, pads: bool = True) -> _LanguageModel:

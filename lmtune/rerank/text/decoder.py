@@ -57,7 +57,8 @@ class YesOrNo(transformers.PreTrainedModel):  # type: ignore[no-untyped-call]
     def from_pretrained(cls, *where: Any, **how: Any) -> Any:
         """Load a model as transformers do, and freeze the weights that adapters replace in training."""
         loaded: Any = super().from_pretrained(*where, **how)
-        loaded.freeze()
+        model = loaded[0] if isinstance(loaded, tuple) else loaded  # with output_loading_info
+        model.freeze()
         return loaded
 
     def adapt(self) -> None:

