@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from one_p_value import p_values_by_difference
 from scipy import stats
 from support import read_answer
 
 from lmtune.cli.main import app
+from lmtune.report.comparison_tables import p_text, p_value_text
 
 TOPICS = range(1, 13)
 
@@ -98,6 +100,32 @@ def test_missed_topics_count_as_nothing(home: Path) -> None:
     assert set(rows) == {str(t) for t in TOPICS}
     assert all((float(rows[t]["value"]) == 0.0) == (t in ("3", "7")) for t in rows)
     assert float(rows["3"]["against_value"]) > 0
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("pairwise", [False, True])
+@pytest.mark.parametrize("correction", ["holm", "bonferroni", "bh", "hsd", "none"])
+def test_each_difference_has_one_p_value(correction: str, pairwise: bool) -> None:
+    files = ("qrels.txt", "one/base.run", "one/new.run", "two/new.run")
+    arguments = (*files, "-m", "AP", "-m", "nDCG@5", "--correction", correction, *["--pairwise"] * pairwise)
+    code, out, err = compared(*arguments, "--format", "json")
+    assert code == 0, err
+    content = json.loads(out)
+    found = p_values_by_difference(content)
+    assert len(found) == (6 if pairwise else 4)
+    assert all(len(p_values) == 1 for p_values in found.values())
+    _, out, _ = compared(*arguments)
+    for record in content["contrasts"]:
+        [p] = found[record["measure"], *sorted((record["system"], record["against"]))]
+        assert record["better"] == (p < 0.05 and record["difference"] > 0.0)
+        assert record["worse"] == (p < 0.05 and record["difference"] < 0.0)
+        low, high = record["interval_low"], record["interval_high"]
+        # Holm's correction has no two-sided intervals, so that Bonferroni's may contain 0.
+        assert (low <= 0.0 <= high) == (p >= 0.05) or (correction == "holm" and low <= 0.0 <= high)
+        assert p_text(p) in out
+        best = read_answer(out)[1]["Best"]
+        if not pairwise and record["measure"] == "AP" and best.startswith(f"{record['system']}, "):
+            assert p_value_text(p) in read_answer(out)[1]["Difference"]
 
 
 @pytest.mark.usefixtures("home")
