@@ -216,6 +216,12 @@ class Parameter:
             return math.exp(math.log(begin) + position * math.log(end / begin))
         return begin + position * (end - begin)
 
+    def mean(self, values: Doubles, weights: Doubles) -> float:
+        """Return the weighted mean of values, geometric on the scale ``"log"``."""
+        if self.is_fixed or not self._scale.is_geometric:
+            return self.clip(float(np.average(values, weights=weights)))
+        return self.clip(math.exp(float(np.average(np.log(values), weights=weights))))
+
     @property
     def unbounded(self) -> tuple[float, float]:
         """The range in the unbounded coordinate."""

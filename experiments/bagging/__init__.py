@@ -1,0 +1,1 @@
+"""Bagging of fits to few topics; the protocol is docs/protocols/bagging.md."""
