@@ -19,11 +19,11 @@ from lmtune.explorer.view import SHOWN, View, stamp_of
 from lmtune.index.tokenizer import tokenize
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.significance.comparison import compare
+from lmtune.measures.significance.near_best import MARGIN, loss_bounds
 from lmtune.measures.significance.tests import FEWEST
 from lmtune.models.model import find_model
 from lmtune.models.parameter import Parameter, Setting
 from lmtune.models.weighted import Weighted
-from lmtune.tuning.experiment.run import significantly_worse
 
 _SUM_TOLERANCE = 1e-9  # relative; scores that are not sums over terms differ by much more
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # does not change lengths
@@ -260,8 +260,9 @@ def surface(
     Returns
     -------
     dict
-        ``near`` is None until all points are computed, and for fewer than three topics. Then it has a
-        boolean for each point: not significantly worse than the best, by a paired t-test on the same topics.
+        ``near`` has a boolean for each point: whether it is proven to be within ``margin`` of the best
+        one. ``least`` is the smallest bound; see `lmtune.measures.significance.near_best.loss_bounds`. Both
+        are None until all points are computed, for a single topic, and for a smooth form.
     """
     names = [str(own) for own in view.measures]
     check_choice("not among the page's measures", measure, names)
@@ -273,17 +274,19 @@ def surface(
     values = points.values[:, 0 if smooth else number]
     if not smooth:
         values = values[:, _selected(view, topics)]
-    means, near = values.mean(axis=1), None
-    if done == 1.0 and values.shape[1] >= FEWEST:
-        near = (~np.isnan(means)).tolist()
-        worse = significantly_worse(values[near], values[np.nanargmax(means)])
-        for at, is_worse in zip(np.flatnonzero(near), worse, strict=True):
-            near[at] = not is_worse
+    means, near, least = values.mean(axis=1), None, None
+    if done == 1.0 and values.shape[1] > 1:
+        known = ~np.isnan(means)
+        bounds = np.full(means.size, np.inf)
+        bounds[known] = loss_bounds(values[known].T)
+        near, least = (bounds <= MARGIN).tolist(), float(bounds.min())
     return {
         "settings": np.nan_to_num(points.settings).tolist(),
         "shape": list(points.shape),
         "values": [None if np.isnan(value) else value for value in means.tolist()],
         "near": near,
+        "least": least,
+        "margin": MARGIN,
         "done": done,
         "error": points.error,
     }

@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lmtune.arrays import Doubles
 from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
 from lmtune.fusion.methods import FEW_RUNS, METHODS
 from lmtune.measures.significance.comparison import Gain
+from lmtune.measures.significance.tests import LEVEL
 from lmtune.models.model import known_model
 from lmtune.progress import quantity
 from lmtune.report.comparison_tables import (
@@ -23,7 +26,14 @@ from lmtune.report.comparison_tables import (
 )
 from lmtune.report.table import Answer, listed, short
 from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow
-from lmtune.tuning.experiment.result import DEFAULT, CollectionResult, Row, at_most, setting_values
+from lmtune.tuning.experiment.result import (
+    DEFAULT,
+    CollectionResult,
+    NearOptimal,
+    Row,
+    at_most,
+    setting_values,
+)
 
 if TYPE_CHECKING:
     from lmtune.measures.lists import Empty
@@ -53,17 +63,35 @@ def tuning_answer(result: CollectionResult) -> Answer | None:
     if tuned is not None and default is not None:
         gain = result.gains[row.measure, tuned.method]
         lines += difference_lines(gain, tuned.values - default.values, "default")
-    box = [
-        f"{name} in [{low}, {high}]"
-        for name, ends in result.near.items()
-        for low, high in [[setting_values(result, {name: end})[name] for end in ends]]
-    ]
-    if box:
-        lines.append(("Near-optimal", f"{', '.join(box)} (not significantly worse)"))
+    if result.near:
+        lines.append(("Near-optimal", near_text(result, result.near)))
     if row.final and row.final.at_edge:
         lines.append(("Edge", f"{listed(row.final.at_edge)} on the edge of the range"))
     topics = _topics_text(len(row.topics), len(result.folds), len(result.folds[0].train))
     return Answer(f"{result.name}: {result.model}, {topics}", lines)
+
+
+def near_text(result: CollectionResult, near: NearOptimal) -> str:
+    """Describe the near-optimal region; if it is empty, the setting with the smallest bound."""
+    inside, confidence = near.settings[near.inside], f"one-sided {1.0 - LEVEL:.0%}"
+    if not len(inside):
+        setting = near.settings[near.closest].tolist()
+        closest = setting_text(result, dict(zip(near.names, setting, strict=True)))
+        least = at_most(float(near.bounds.min()))
+        return (
+            f"none proven within {near.margin:g} of the best; {closest} is proven within {least} "
+            f"({confidence})"
+        )
+    low, high = (
+        setting_values(result, dict(zip(near.names, ends.tolist(), strict=True)))
+        for ends in (inside.min(axis=0), inside.max(axis=0))
+    )
+    free = [name for name, column in zip(near.names, near.settings.T, strict=True) if np.ptp(column) > 0.0]
+    ranges = ", ".join(f"{name} in [{low[name]}, {high[name]}]" for name in free)
+    return (
+        f"{len(inside)} of {len(near.settings)} settings proven within {near.margin:g} of the best "
+        f"({confidence}): {ranges}"
+    )
 
 
 def _topics_text(test: int, folds: int, train: int) -> str:

@@ -115,8 +115,8 @@ def write_results(
         The settings fitted on all topics: collection, measure, method, lambda, mu, train (mean on all
         topics), estimate (mean on held-out topics), evaluations, at_edge, ridge.
     ``near.csv``
-        The box around the recommended setting in which no grid point is significantly worse on all topics:
-        collection, parameter, low, high.
+        The near-optimal region for the first measure: collection, the parameters of each grid setting,
+        bound (of its loss against the best one). The region has the bounds up to the plan's margin.
     ``topics.csv``
         The values of the test topics: collection, measure, method, topic, value.
     ``texts.csv``
@@ -180,7 +180,7 @@ def write_results(
         PARAMETER_TABLE: parameter_table(results).text(),
         CHOSEN: csv_text((*NAMED, "fold", *names, *_MEANS, *_COUNTED, "bound", "ridge"), _chosen(results)),
         FINAL: csv_text((*NAMED, *names, "train", "estimate", *_COUNTED, "ridge"), _final(results)),
-        NEAR: csv_text(("collection", "parameter", "low", "high"), _near(results)),
+        NEAR: csv_text(("collection", *names, "bound"), _near(results, names)),
         TOPICS: csv_text((*NAMED, "topic", "value"), _topics(results)),
         RECALL: csv_text((*NAMED, "recall", "precision"), _recall(results, pools, hits)),
         **({TEXTS: csv_text(("collection", "topic", "text"), _texts(results, texts))} if texts else {}),
@@ -200,8 +200,12 @@ def write_results(
     )
 
 
-def _near(results: Sequence[CollectionResult]) -> Iterator[tuple[object, ...]]:
-    return ((result.name, name, *ends) for result in results for name, ends in result.near.items())
+def _near(results: Sequence[CollectionResult], names: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    for result in results:
+        if near := result.near:
+            for setting, bound in zip(near.settings.tolist(), near.bounds.tolist(), strict=True):
+                named = dict(zip(near.names, setting, strict=True))
+                yield result.name, *(named.get(name, "") for name in names), bound
 
 
 def _texts(

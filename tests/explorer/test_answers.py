@@ -34,6 +34,7 @@ from lmtune.explorer.view import Mark, View
 from lmtune.index.analysis import Analyzer
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measures
+from lmtune.measures.significance.near_best import loss_bounds
 from lmtune.models.model import find_model
 from lmtune.tuning.space import ParameterSpace
 
@@ -150,7 +151,10 @@ def test_a_setting_is_not_tested_against_itself(view: View) -> None:
 
 
 @pytest.mark.parametrize("chosen", ["", "110" * 8])
-def test_what_is_not_significantly_worse_is_by_scipy_and_of_the_chosen_topics(chosen: str) -> None:
+def test_the_near_optimal_region_is_of_the_chosen_topics(
+    chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "MARGIN", 0.025)
     view = view_of("two-stage", documents=60, topics=24)
     surfaces = Surfaces(view, Turns())
     found = wait_for(
@@ -158,17 +162,12 @@ def test_what_is_not_significantly_worse_is_by_scipy_and_of_the_chosen_topics(ch
     )
     surfaces.end()
     which = [own == "1" for own in chosen or "1" * 24]
-    values = measure_settings(view.pool, np.array(found["settings"]), view.measures)[which, :, 0].T
-    means = values.mean(axis=1)
-    assert found["values"] == pytest.approx(means.tolist(), rel=1e-15)
-    best = values[means.argmax()]
-    expected = []
-    for own, mean in zip(values, means, strict=True):
-        differs = np.ptp(own - best) > 1e-12
-        p = ttest_rel(own, best).pvalue if differs else 1.0
-        expected.append(not (mean < best.mean() and p < 0.05))
-    assert found["near"] == expected
-    assert 0 < sum(expected) < len(expected)
+    values = measure_settings(view.pool, np.array(found["settings"]), view.measures)[which, :, 0]
+    assert found["values"] == pytest.approx(values.mean(axis=0).tolist(), rel=1e-15)
+    bounds = loss_bounds(values)
+    assert found["near"] == (bounds <= 0.025).tolist()
+    assert (found["least"], found["margin"]) == (pytest.approx(bounds.min()), 0.025)
+    assert 0 < sum(found["near"]) < len(bounds)
 
 
 def wait_for(surfaces: Surfaces, view: View, **asked: Any) -> dict[str, Any]:

@@ -381,8 +381,10 @@ def test_it_begins_with_the_default_pinned_against_the_best_of_the_surface(
     assert "Exploratory" in caption
     assert "2 settings tried" in caption
     assert float(command_of(browser).split("mu=")[1]) != 1000
-    assert f"the best point, {cells[1]} (paired" in run(browser, f"return {part('near')}.textContent")
-    assert run(browser, "return document.querySelector('svg.surface .near').getAttribute('d').length") > 20
+    near = run(browser, f"return {part('near')}.textContent")
+    assert f"proven within 0.01 of the best point, {cells[1]}; the smallest bound is 0." in near
+    outline = run(browser, "return document.querySelector('svg.surface .near').getAttribute('d').length")
+    assert (outline > 20) == near.startswith("Outlined")
     assert run(browser, f"return {part('undo')}.disabled")
     assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
 

@@ -34,6 +34,7 @@ from lmtune.tuning.experiment.result import (
     RANKNET,
     CollectionResult,
     Fit,
+    NearOptimal,
     Row,
 )
 
@@ -95,12 +96,31 @@ def test_the_answer_has_setting_difference_and_verdict() -> None:
     assert default_remark(made()) == "Default: k1 = 0.9, b = 0.4 (Anserini's)"
 
 
-def test_folds_and_near_optimal_settings_are_named() -> None:
+def test_folds_are_named() -> None:
     folds = (Fold(TOPICS[:4], TOPICS[4:]), Fold(TOPICS[4:], TOPICS[:4]))
-    answer = tuning_answer(replace(made(), near={"k1": (1.9, 3.4), "b": (0.7, 0.95)}, folds=folds))
+    answer = tuning_answer(replace(made(), folds=folds))
     assert answer is not None and answer.title.endswith(", 8 topics, 2-fold cross-validation")
-    label, text = answer.lines[-1]
-    assert label == "Near-optimal" and text.startswith("k1 in [1.9, 3.4], b in [0.7, 0.95] (")
+
+
+@pytest.mark.parametrize(
+    ("margin", "text"),
+    [
+        (
+            0.01,
+            "2 of 4 settings proven within 0.01 of the best (one-sided 95%): "
+            "k1 in [1.9, 3.4], b in [0.7, 0.7]",
+        ),
+        (
+            0.005,
+            "none proven within 0.005 of the best; k1 = 3.4, b = 0.7 is proven within 0.0063 (one-sided 95%)",
+        ),
+    ],
+)
+def test_the_near_optimal_region_or_the_closest_setting_is_named(margin: float, text: str) -> None:
+    settings = np.array([(1.9, 0.7), (3.4, 0.7), (1.9, 0.9), (3.4, 0.9)])
+    near = NearOptimal(("k1", "b"), settings, np.array([0.01, 0.00621, 0.02, 0.03]), margin)
+    answer = tuning_answer(replace(made(), near=near))
+    assert answer is not None and answer.lines[-1] == ("Near-optimal", text)
 
 
 def test_only_the_fixed_method_can_be_recommended() -> None:

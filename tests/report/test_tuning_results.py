@@ -18,7 +18,7 @@ from lmtune.io.result_folders import StoredFolder, file_name
 from lmtune.report.table import STYLES
 from lmtune.report.tuning_tables import tuning_table
 from lmtune.tuning.experiment import stored
-from lmtune.tuning.experiment.result import Row
+from lmtune.tuning.experiment.result import NearOptimal, Row
 from lmtune.tuning.experiment.stored import read_results
 
 
@@ -29,9 +29,14 @@ def test_what_was_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
         measures=("AP", "nDCG(dcg='exp-log2')@10", "P(rel=2,judged_only=True)@5"),
         bound=0.75,
     )
-    results[1] = replace(results[1], near={"lambda": (0.25, 0.5), "mu": (1 / 3, 7.0)})
+    grid = np.array([(0.25, 1 / 3), (0.25, 7.0), (0.5, 1 / 3), (0.5, 7.0)])
+    near = NearOptimal(("lambda", "mu"), grid, np.array([0.02, 0.1 / 3, 0.005, 0.0]))
+    results[1] = replace(results[1], near=near)
     kept = read_results(write_made(tmp_path / "kept", results))
-    assert [got.near for got in kept.results] == [{}, results[1].near]
+    [none, read] = [got.near for got in kept.results]
+    assert none is None and read is not None and (read.names, read.margin) == (near.names, near.margin)
+    np.testing.assert_array_equal(read.settings, grid)
+    np.testing.assert_array_equal(read.bounds, near.bounds)
     for style in STYLES:
         assert tuning_table(kept.results, style) == tuning_table(results, style)
     for got, expected in zip(kept.results, results, strict=True):
@@ -133,7 +138,7 @@ def _record(**changes: object) -> Callable[[Path], None]:
         (_replace("topics.csv", "plain,AP,Direct,1,0", "plain,AP,Direct,1,1"), "topics.csv: damaged"),
         (_replace("parameters.csv", ",522,", ",523,"), "parameters.csv: damaged"),
         (_replace("final.csv", ",522,", ",523,"), "final.csv: damaged"),
-        (_write("near.csv", b"collection,parameter,low,high\nplain,mu,1.0,2.0\n"), "near.csv: damaged"),
+        (_write("near.csv", b"collection,mu,bound\nplain,1.0,0.1\n"), "near.csv: damaged"),
         (_replace("table.json", '"mean": 0', '"mean": 1'), "table.json: damaged"),
         (_write("traces/plain/ranknet-fold1.csv", b"a,b\n1,2\n1\n"), "ranknet-fold1.csv: damaged"),
     ],

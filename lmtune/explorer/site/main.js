@@ -314,7 +314,7 @@ function drawPicture() {
   const some = state.topics ? ` of ${state.topics.size} of ${about.topics.length} topics` : "";
   const { plane, lines } = pictures;
   byName("near").textContent = plane?.near
-    ? `Outlined: not significantly worse than the best point, ${short(bestOf(plane).value)}${some} (paired t-test for each point; exploratory, because the same topics chose the best).`
+    ? `${plane.near.includes(true) ? "Outlined: points" : "No point is"} proven within ${plane.margin} of the best point, ${short(bestOf(plane).value)}${some}; the smallest bound is ${short(Math.ceil(plane.least * 1e4) / 1e4)} (one-sided 95%, all points together).`
     : "";
   const here = through(state.setting, state.plane);
   const isHere = (setting) => through(setting, state.plane) === here;

@@ -73,7 +73,7 @@ export function makeProfiles(parent, axes, onChoose, onPoint) {
     const some = made.length > MOST ? ` These are ${MOST} of ${made.length} parameters.` : "";
     const ordered = isAlone ? "" : " along each parameter, with the others fixed; the largest range first";
     const choose = onChoose ? " Click a plot to use its parameter as an axis of the picture above." : "";
-    const near = points.near ? " Wide line: not significantly worse than the best of these (paired t-test for each point, exploratory)." : "";
+    const near = points.near ? ` Wide line: proven within ${points.margin} of the best of these (one-sided 95%, all points together).` : "";
     return `${state.label} in [${short(low)}, ${short(high)}]${ordered}.${near}${some}${choose}`;
   };
 }

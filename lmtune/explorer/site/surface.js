@@ -123,14 +123,14 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
     if (!drawn) return "";
     const places = placesOf(event);
     if (form.inside(places).some((place, i) => Math.abs(place - places[i]) > 1e-9)) return "";
-    const { shape, values, near } = drawn;
+    const { shape, values, near, margin } = drawn;
     const [row, column] = shape.map((size, i) => Math.round(places[i] * (size - 1)));
     const value = values[row * shape[1] + column];
     if (value === null) return "";
     const best = Math.max(...values.filter((other) => other !== null));
-    const doubt = near && value < best ? (near[row * shape[1] + column] ? ", not significantly" : ", significantly") : "";
+    const proven = near?.[row * shape[1] + column] ? `, proven within ${margin}` : "";
     const said = form.said([row / (shape[0] - 1), column / (shape[1] - 1)]);
-    return `${said}: ${short(value)}${value < best ? `, ${short(best - value)} below the best${doubt}` : ", the best"}`;
+    return `${said}: ${short(value)}${value < best ? `, ${short(best - value)} below the best${proven}` : ", the best"}`;
   }
 
   const handle = element("circle", { class: "handle", r: 9, tabindex: 0, role: "slider", visibility: "hidden" }, svg);
@@ -226,7 +226,7 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
     return form.point(...(form.corners ? places : form.inside(places)));
   }
 
-  // The outline of the cells that are not significantly worse than the best.
+  // The outline of the near-optimal region.
   function outline({ shape, near }, parent) {
     const [rows, columns] = shape;
     const isNear = (row, column) => row >= 0 && row < rows && column >= 0 && column < columns && near[row * columns + column];

@@ -242,9 +242,12 @@ class _Collection:
             for method, table in ((RANKNET, ranknet), (APPROX, approx))
             if table is not None and len(table)
         }
-        best = self.result.recommended
-        boxed = best is not None and best.measure == measure and {*names} == {*self.result.near}
-        near = (self.result.near[x], self.result.near[y]) if boxed else None
+        near, region = None, self.result.near
+        if region is not None and region.inside.any() and measure == self.result.measures[0]:
+            import pandas as pd
+
+            inside = pd.DataFrame(region.settings[region.inside], columns=region.names)
+            near = pd.MultiIndex.from_frame(grid[names]).isin(pd.MultiIndex.from_frame(inside[names]))
         train = SurfacePanel(
             "training topics",
             *places(grid),

@@ -73,8 +73,8 @@ class SurfacePanel:
     boxes : pandas.DataFrame, optional
         `CertifiedOptimum.boxes_`: the region that may have a better setting. The rest is excluded, and
         drawn pale.
-    near : (low x, high x), (low y, high y), optional
-        The box in which no grid point is significantly worse than the recommended setting.
+    near : array_like of bool, shape (settings,), optional
+        The mask of the near-optimal region: settings that are proven to be near the best one.
     """
 
     title: str
@@ -85,7 +85,7 @@ class SurfacePanel:
     evaluations: Mapping[str, tuple[ArrayLike, ArrayLike]] = field(default_factory=dict)
     points: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     boxes: pd.DataFrame | None = None
-    near: tuple[tuple[float, float], tuple[float, float]] | None = None
+    near: ArrayLike | None = None
 
     @property
     def best(self) -> tuple[float, float, float]:
@@ -94,8 +94,8 @@ class SurfacePanel:
         at = int(values.argmax())
         return float(np.asarray(self.x)[at]), float(np.asarray(self.y)[at]), values[at]
 
-    def matrix(self) -> tuple[Doubles, Doubles, Doubles]:
-        """Return the two axes and the values, shape (y, x).
+    def matrix(self, values: ArrayLike | None = None) -> tuple[Doubles, Doubles, Doubles]:
+        """Return the two axes and the values, shape (y, x), or other values of the same settings.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class SurfacePanel:
         xs, column = np.unique(np.asarray(self.x, np.float64), return_inverse=True)
         ys, row = np.unique(np.asarray(self.y, np.float64), return_inverse=True)
         matrix = np.full((ys.size, xs.size), np.nan)
-        matrix[row, column] = self.values
+        matrix[row, column] = self.values if values is None else values
         if row.size != matrix.size or not row.size or np.isnan(matrix).any():
             raise InputError(
                 "the settings of a surface are not a full grid",
@@ -152,7 +152,7 @@ def surface(
     for ax, panel in zip(panes, panels, strict=True):
         ax.set(**{f"{which}scale": "log" for which, axis in zip("xy", axes, strict=True) if axis.is_log})
         _heat(ax, panel, axes)
-        _overlay(ax, panel, handles)
+        _overlay(ax, panel, axes, handles)
         ax.set_title(f"{panel.title}: best on the grid {short(panel.best[2])}", loc="left")
         ax.set_xlabel(axes[0].label)
     for ticks, axis in ((panes[0].xaxis, axes[0]), (panes[0].yaxis, axes[1])):
@@ -235,6 +235,18 @@ def _heat(ax: Axes, panel: SurfacePanel, axes: Sequence[ParameterAxis]) -> None:
     ax.set_ylim(limits[1])
 
 
+def _outline(panel: SurfacePanel, axes: Sequence[ParameterAxis]) -> list[tuple[Any, Any]]:
+    """Return the sides of the cells in the near-optimal region that border on others."""
+    xs, ys, mask = panel.matrix(panel.near)
+    x, y = (_edges(values, log=axis.is_log) for values, axis in zip((xs, ys), axes, strict=True))
+    inside = np.pad(mask > 0.0, 1)
+    upright = np.argwhere(inside[1:-1, 1:] != inside[1:-1, :-1]).tolist()
+    level = np.argwhere(inside[1:, 1:-1] != inside[:-1, 1:-1]).tolist()
+    return [((x[c], y[r]), (x[c], y[r + 1])) for r, c in upright] + [
+        ((x[c], y[r]), (x[c + 1], y[r])) for r, c in level
+    ]
+
+
 def _edges(axis: Doubles, *, log: bool) -> Doubles:
     """Return the edges of the cells around an axis' points."""
     points: Doubles = np.log(axis) if log else axis
@@ -265,7 +277,7 @@ def _region(corners: Doubles) -> Any:
     return Path(vertices, codes)
 
 
-def _overlay(ax: Axes, panel: SurfacePanel, handles: dict[str, Any]) -> None:
+def _overlay(ax: Axes, panel: SurfacePanel, axes: Sequence[ParameterAxis], handles: dict[str, Any]) -> None:
     names = [*panel.evaluations, *panel.paths, *panel.points]
     look = looks(list(dict.fromkeys(name.partition(":")[0] for name in names)))
 
@@ -286,13 +298,11 @@ def _overlay(ax: Axes, panel: SurfacePanel, handles: dict[str, Any]) -> None:
     for size, (name, point) in zip(itertools.count(10.5, -2.3), panel.points.items(), strict=False):
         draw(name, *point, outline=2.4, ms=max(size, 3.0), mec="black", mew=0.9, zorder=6, clip_on=False)
     if panel.near is not None:
-        from matplotlib.patches import Rectangle
+        from matplotlib.collections import LineCollection
 
-        corners = list(zip(*panel.near, strict=True))
-        extent = [high - low for low, high in panel.near]
-        box = Rectangle(corners[0], *extent, fill=False, ls="--", lw=1.1, zorder=5, edgecolor="black")
-        box.set_path_effects(thin_outline(2.4))
-        handles.setdefault("not significantly worse (all topics)", ax.add_patch(box))
+        lines = LineCollection(_outline(panel, axes), ls="--", lw=1.1, zorder=5, color="black")
+        lines.set_path_effects(thin_outline(2.4))
+        handles.setdefault("proven near-optimal (all topics)", ax.add_collection(lines, autolim=False))
     if panel.boxes is not None:
         from matplotlib.patches import Patch
 
@@ -311,8 +321,7 @@ def _alt(panel: SurfacePanel, axes: Sequence[ParameterAxis]) -> str:
     for name, point in panel.points.items():
         text += f" {name} {'is' if name == DEFAULT else 'chose'} {setting(axes, point)}."
     if panel.near is not None:
-        ends = [setting(axes, corner) for corner in zip(*panel.near, strict=True)]
-        text += f" No point from {ends[0]} to {ends[1]} is significantly worse than the recommended setting."
+        text += f" The near-optimal region has {int(np.sum(panel.near))} of the grid points."
     if panel.boxes is not None:
         text += f" {_certificate_text(panel, panel.boxes, axes)}"
     return text

@@ -89,6 +89,6 @@ def read_choices(path: PathLike) -> StoredChoices:
         for measure in dict.fromkeys(measure for measure, _ in values)
         for name, case in ((FIRST, first), (PICKED, PROCEDURE))
     )
-    results = tuple(replace(result, rows=rows, traces={}, near={}) for result in chosen.results)
+    results = tuple(replace(result, rows=rows, traces={}, near=None) for result in chosen.results)
     stored = replace(chosen, results=results, record=folder.record)
     return StoredChoices(shown["answer"], shown["tables"], shown["method"], shown["final"], stored, values)

@@ -16,6 +16,7 @@ from lmtune.errors import InputError
 from lmtune.io.term_values import topic_weights_option
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import Measure, check_reads_gains, parse_measures
+from lmtune.measures.significance.near_best import MARGIN
 from lmtune.models.model import NAMES, find_model
 from lmtune.options import check, option, usual
 from lmtune.tuning.certificate.optimum import check_tolerance
@@ -166,6 +167,8 @@ class Plan:
         Optional methods, ``"spsa"`` and ``"fdsa"``; each adds a row.
     evaluations : int
         Their budget per fold and measure; see `SPSA`.
+    margin : float
+        Largest loss against the best grid setting in the near-optimal region, in the unit of the measure.
     certify : float or None
         Prove that Optimal is within this tolerance of the best setting; see `CertifiedOptimum`.
     """
@@ -216,6 +219,7 @@ class Plan:
     evaluations: int = option(
         EVALUATIONS, "Budget of a gradient-free method: settings per fold and measure.", low=FEWEST
     )
+    margin: float = option(MARGIN, "Largest loss in the near-optimal region.", above=0)
     certify: float | None = option(
         None,
         "Prove that Optimal is within this tolerance of the best setting, such as 1e-3; for AP, nDCG, P, R, "

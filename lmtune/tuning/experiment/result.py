@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lmtune.arrays import Doubles
+from lmtune.arrays import Booleans, Doubles
 from lmtune.collections.folds import Fold
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.comparison import Gain, gains_over
+from lmtune.measures.significance.near_best import MARGIN
 from lmtune.models.model import known_model
 from lmtune.showing import Plotted
 from lmtune.tuning.direct import Surface
@@ -121,6 +122,39 @@ class Row:
         return self.fits[0] if self.method == DEFAULT else self.final
 
 
+@dataclass(frozen=True, eq=False)
+class NearOptimal:
+    """The near-optimal region: grid settings that are proven to be within a margin of the best one.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The parameters' names.
+    settings : numpy.ndarray of float64, shape (settings, parameters)
+        The grid.
+    bounds : numpy.ndarray of float64, shape (settings,)
+        Upper bounds of the losses against the best grid setting. They hold together with a probability of
+        95%; see `lmtune.measures.significance.near_best.loss_bounds`.
+    margin : float
+        The margin, in the unit of the measure.
+    """
+
+    names: tuple[str, ...]
+    settings: Doubles
+    bounds: Doubles
+    margin: float = MARGIN
+
+    @property
+    def inside(self) -> Booleans:
+        """The mask of the region, shape (settings,)."""
+        return self.bounds <= self.margin
+
+    @property
+    def closest(self) -> int:
+        """The row with the smallest bound; the first of equal ones."""
+        return int(self.bounds.argmin())
+
+
 @dataclass(frozen=True, repr=False)
 class CollectionResult(Plotted, by="tuning_tables.result"):
     """All rows of one collection.
@@ -142,9 +176,9 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
         A name in `lmtune.models.model.MODELS`.
     surface : Surface, optional
         The grid of Direct and Optimal.
-    near : dict of str to (low, high)
-        The near-optimal region: a box of grid points around the recommended setting. None of them is
-        significantly worse on all topics; see `lmtune.tuning.experiment.run.near_optimal`.
+    near : NearOptimal, optional
+        The near-optimal region for the first measure on all topics; see
+        `lmtune.tuning.experiment.run.near_optimal`.
     fixed_method : str
         The method that may be recommended, fixed before any result is known; see `Plan.fixed_method`.
     selected : str, optional
@@ -158,7 +192,7 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
     notes: tuple[str, ...]
     model: str = "two-stage"
     surface: Surface | None = None
-    near: dict[str, tuple[float, float]] = field(default_factory=dict)
+    near: NearOptimal | None = None
     fixed_method: str = DIRECT
     selected: str | None = None
 

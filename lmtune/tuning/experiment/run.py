@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from lmtune.collections.folds import Fold
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import lacks_nonrelevant, measure_settings
 from lmtune.measures.measure import Measure
-from lmtune.measures.significance.tests import paired_t_test
+from lmtune.measures.significance.near_best import MARGIN, loss_bounds
 from lmtune.models.model import describe_model, find_model
 from lmtune.models.parameter import Setting
 from lmtune.parallel import Task, in_task_order, run_all, width
@@ -33,10 +32,10 @@ from lmtune.tuning.experiment.result import (
     OPTIMAL,
     RANKNET,
     SAMPLED_NEGATIVES,
-    SIGNIFICANCE,
     STOPPED,
     CollectionResult,
     Fit,
+    NearOptimal,
     Row,
     at_most,
 )
@@ -170,15 +169,11 @@ def default_result(
     return CollectionResult(pool.name, tuple(folds), tuple(rows), {}, tuple(notes), plan.model)
 
 
-def _near(shared: Shared, result: CollectionResult) -> dict[str, tuple[float, float]]:
-    """Return the near-optimal region of the recommended setting."""
-    row = result.recommended
-    if row is None or row.setting is None:
-        return {}
+def _near(shared: Shared, result: CollectionResult) -> NearOptimal | None:
+    """Return the near-optimal region for the first measure on the topics of all folds."""
     topics = list(dict.fromkeys(topic for fold in result.folds for topic in (*fold.train, *fold.test)))
-    values = shared.values(topics, row.measure, row.setting.params)
     positions = shared.pool.positions(topics)
-    return near_optimal(shared.surface, row.measure, positions, row.setting.params, values)
+    return near_optimal(shared.surface, result.measures[0], positions, shared.plan.margin)
 
 
 class _FoldResult(NamedTuple):
@@ -291,85 +286,37 @@ def _proof(row: Row, near: Sequence[Row], bound: float | None, tolerance: float)
     )
 
 
-_MOST_AXES = 2
-_Box = dict[str, tuple[float, float]]
+_MOST_AXES, _MOST_SETTINGS = 2, 2000
 
 
 def near_optimal(
-    surface: Surface, measure: Measure, topics: Integers, setting: Setting, values: Doubles
-) -> _Box:
-    """Return the near-optimal region: a box of grid points that are not significantly worse than a setting.
-
-    A two-sided paired t-test over topics compares each grid point with the setting. The result is the box
-    with the most grid points that contains the setting; the first of equal ones.
+    surface: Surface, measure: Measure, topics: Integers, margin: float = MARGIN
+) -> NearOptimal | None:
+    """Return the near-optimal region: grid settings proven to be within a margin of the best one.
 
     Parameters
     ----------
     surface : Surface
-        A full grid of one or two free parameters; other surfaces have no region.
+        A full grid of one or two free parameters, of 2,000 settings at most. Other surfaces have no region,
+        because they are no close picture of the space, or too large.
     measure : Measure
         One of the surface's measures.
     topics : numpy.ndarray of int64, shape (topics,)
-        Positions in the pool.
-    setting : mapping of str to float
-        The setting.
-    values : numpy.ndarray of float64, shape (topics,)
-        The measure of these topics at the setting.
+        Positions in the pool; there is no region for a single one.
+    margin : float
+        The margin, in the unit of the measure.
 
     Returns
     -------
-    dict of str to (low, high)
-        The box by free parameter; empty if no box has two grid points.
+    NearOptimal or None
     """
-    axes = [np.unique(column) for column in surface.settings.T]
-    free = [number for number, axis in enumerate(axes) if axis.size > 1]
-    shape = [axes[number].size for number in free]
-    if not 0 < len(free) <= _MOST_AXES or np.prod(shape) != len(surface.settings):
-        return {}
-    at_points = surface.values[topics, :, surface.measures.index(measure)].T
-    worse = significantly_worse(at_points, values)
-    cells = tuple(np.searchsorted(axes[n], surface.settings[:, n]) for n in free)
-    bad = np.zeros(shape, np.int64)
-    bad[cells] = worse
-    # Cumulative counts of worse points: a box's count is a signed sum over its corners.
-    before = np.pad(bad, [(1, 0)] * len(free))
-    for dimension in range(len(free)):
-        before = before.cumsum(axis=dimension)
-    sides = []
-    for number in free:
-        axis, value = axes[number], setting[surface.names[number]]
-        # Intervals of grid points that contain the setting, or end next to it: the setting itself may be an
-        # end.
-        above, below = (int(np.searchsorted(axis, value, side)) for side in ("left", "right"))
-        sides.append(list(product(range(above + 1), range(below - 1, axis.size))))
-    best, most = None, 1
-    for box in product(*sides):
-        size = int(np.prod([high - low + 1 for low, high in box]))
-        if size > most and _inside(before, box) == 0:
-            best, most = box, size
-    if best is None:
-        return {}
-    return {
-        name: (min(value, *ends), max(value, *ends))
-        for n, (low, high) in zip(free, best, strict=True)
-        for name in [surface.names[n]]
-        for value, ends in [(setting[name], axes[n][low : high + 1].tolist())]
-    }
-
-
-def significantly_worse(settings: Doubles, values: Doubles) -> list[bool]:
-    """Return for each row of values, shape (settings, topics), whether a paired t-test finds it worse."""
-    mean = values.mean()
-    return [bool(row.mean() < mean and paired_t_test(row, values) < SIGNIFICANCE) for row in settings]
-
-
-def _inside(before: Integers, box: tuple[tuple[int, int], ...]) -> int:
-    """Return the count in a box, from the cumulative counts."""
-    total = 0
-    for corner in product((0, 1), repeat=len(box)):
-        cell = tuple(high + 1 if end else low for end, (low, high) in zip(corner, box, strict=True))
-        total += (-1) ** (len(box) - sum(corner)) * int(before[cell])
-    return total
+    sizes = [np.unique(column).size for column in surface.settings.T]
+    free, settings = sum(size > 1 for size in sizes), len(surface.settings)
+    is_full = 0 < free <= _MOST_AXES and math.prod(sizes) == settings <= _MOST_SETTINGS
+    if not is_full or topics.size < 2:
+        return None
+    values = surface.values[topics, :, surface.measures.index(measure)]
+    return NearOptimal(surface.names, surface.settings, loss_bounds(values), margin)
 
 
 BEST = "best "

@@ -18,9 +18,18 @@ from lmtune.io.files import atomic_write
 from lmtune.io.folders import FolderKind, check_directory, recorded_files
 from lmtune.io.result_folders import RECORD, StoredFolder, file_name
 from lmtune.measures.measure import parse_measure
+from lmtune.measures.significance.near_best import MARGIN
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import note, quantity
-from lmtune.tuning.experiment.result import DEFAULT, DIRECT, CollectionResult, Fit, Row, parameter_text
+from lmtune.tuning.experiment.result import (
+    DEFAULT,
+    DIRECT,
+    CollectionResult,
+    Fit,
+    NearOptimal,
+    Row,
+    parameter_text,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -196,9 +205,8 @@ def read_results(path: PathLike) -> StoredResults:
     home = Path(path) / CHOSEN_CASE if (Path(path) / CHOICES).is_file() else Path(path)
     folder = StoredFolder.open(home, _KINDS, (FOLDS, TOPICS, CHOSEN, FINAL, TABLE), ACCEPTED)
     record = folder.record
-    rows, near, texts = _rows(folder), dict[str, Any](), dict[str, Any]()
-    for line in _lines(folder, NEAR):
-        near.setdefault(line["collection"], {})[line["parameter"]] = line["low"], line["high"]
+    rows, texts = _rows(folder), dict[str, Any]()
+    near = _near(folder, record["plan"].get("margin", MARGIN))
     for line in _lines(folder, TEXTS):
         texts.setdefault(line["collection"], {})[line["topic"]] = line["text"]
     results = tuple(
@@ -209,13 +217,26 @@ def read_results(path: PathLike) -> StoredResults:
             _traces(folder, name),
             tuple(record["notes"].get(name, ())),
             record["plan"].get("model", TWO_STAGE.name),
-            near=near.get(name, {}),
+            near=near.get(name),
             fixed_method=record.get("fixed_methods", {}).get(name, DIRECT),
             selected=record.get("selected", {}).get(name),
         )
         for name, folds in folder.json(FOLDS).items()
     )
     return StoredResults(home, results, record, texts)
+
+
+def _near(folder: StoredFolder, margin: float) -> dict[str, NearOptimal]:
+    """Read the near-optimal regions by collection."""
+    frame = folder.frame(NEAR, _TEXTS)
+    if frame is None or "bound" not in frame:  # Version 0.4 and earlier wrote boxes.
+        return {}
+    regions = {}
+    for name, part in frame.groupby("collection", sort=False):
+        settings = part.drop(columns=["collection", "bound"]).dropna(axis=1, how="all")
+        names, bounds = tuple(settings.columns), part["bound"].to_numpy(np.float64)
+        regions[str(name)] = NearOptimal(names, settings.to_numpy(np.float64), bounds, margin)
+    return regions
 
 
 def _lines(folder: StoredFolder, name: str) -> list[dict[str, Any]]:

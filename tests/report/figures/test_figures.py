@@ -14,10 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.collections import PathCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from lmtune.errors import InputError
 from lmtune.measures.measure import parse_measure
@@ -41,6 +40,7 @@ from lmtune.tuning.space import ParameterSpace
 
 LAMBDAS, MUS = ParameterSpace.of().grid((5, 6)).T
 VALUES = 0.3 - 0.1 * (LAMBDAS - 0.475) ** 2 - 0.01 * np.log(MUS / 100.0) ** 2
+NEAR = 0.9 * VALUES.max() < VALUES
 BOXES = pd.DataFrame(
     [(0.4, 0.5, 50.0, 100.0, 0.31), (0.5, 0.6, 50.0, 100.0, 0.305)],
     columns=["lambda_low", "lambda_high", "mu_low", "mu_high", "bound"],
@@ -82,7 +82,7 @@ def all_figures() -> dict[str, Figure]:
                     evaluations={"Direct:'s evaluations": ([0.3, 0.4], [30.0, 40.0])},
                     points={"Direct": (0.5, 100.0)},
                 ),
-                panel(boxes=BOXES, near=((0.25, 0.75), (20.0, 200.0))),
+                panel(boxes=BOXES, near=NEAR),
             ],
             measure="MAP",
         ),
@@ -218,10 +218,17 @@ def test_surface_draws_bands_paths_points_and_region(figures: dict[str, Figure])
     assert len(maps) == 2
     clip, _ = maps[1].get_clip_path().get_transformed_path_and_affine()  # type: ignore[union-attr]
     assert np.asarray(clip.vertices).shape == (2 * 5, 2)
-    dashed = [patch for patch in test.patches if patch.get_linestyle() == "--"]
-    [box] = [patch for patch in dashed if isinstance(patch, Rectangle)]
-    assert [*box.get_bbox().extents] == [0.25, 20.0, 0.75, 200.0]
-    assert "not significantly worse" in [text.get_text() for text in figures["surface"].legends[0].texts][-2]
+    [outline] = [artist for artist in test.collections if isinstance(artist, LineCollection)]
+    upright = [side for side in np.array(outline.get_segments()) if side[0, 0] == side[1, 0]]
+    # The outermost points are on the outline; these are just inside.
+    xs, ys = (np.clip(own, own.min() + 1e-3, own.max() - 1e-3) for own in (LAMBDAS, MUS))
+    for x, y, is_near in zip(xs, ys, NEAR, strict=True):
+        # A point is in a region if a ray to the left crosses its sides an odd number of times.
+        crossed = sum(side[0, 0] <= x and side[:, 1].min() < y < side[:, 1].max() for side in upright)
+        assert crossed % 2 == is_near
+    assert 1 < NEAR.sum() < NEAR.size
+    assert "proven near-optimal" in [text.get_text() for text in figures["surface"].legends[0].texts][-2]
+    assert f"has {NEAR.sum()} of the grid points" in alt_text(figures["surface"])
     assert "2 boxes (1.3% of the area)" in alt_text(figures["surface"])
     assert "λ from 0.400 to 0.600, μ (tokens) from 50 to 100" in alt_text(figures["surface"])
 
