@@ -107,6 +107,7 @@ _LOOKS = {
     "RankNet": Look("#D55E00", "--", "^"),
     "Approx": Look("#CC79A7", "-.", "D"),
     "RankNet-val": Look("#000000", (0, (3, 1, 1, 1)), "X"),
+    "Bagged": Look("#882255", (0, (5, 2)), "h"),
     "Default": Look("#7F7F7F", (0, (1, 1)), "*"),
     "Optimal": Look("#009E73", ":", "s"),
     "SPSA": Look("#E69F00", (0, (5, 1, 1, 1, 1, 1)), "v"),

@@ -366,7 +366,8 @@ class ChoiceResult(Plotted, by="choice_tables.choice"):
     @property
     def fixed_method(self) -> str:
         """The method that may be recommended: that of the case with the most free parameters."""
-        return max((case.plan for case in self.cases), key=lambda plan: len(plan.space.free)).fixed_method
+        plan = max((case.plan for case in self.cases), key=lambda plan: len(plan.space.free))
+        return plan.fixed_method(self.results[0].folds)
 
     @cached_property
     def recommended(self) -> ChosenRow | None:

@@ -17,6 +17,7 @@ from lmtune.measures.measure import Measure
 from lmtune.models.parameter import Setting
 from lmtune.models.weighted import Weighted
 from lmtune.progress import Count, Progress, detail, quantity
+from lmtune.tuning.bagging import bagged_setting
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.direct import (
     AGREEMENT,
@@ -27,7 +28,7 @@ from lmtune.tuning.direct import (
     group_by_speed,
 )
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT, OPTIMAL, RANKNET, STOPPED
+from lmtune.tuning.experiment.result import ALSO, APPROX, BAGGED, DIRECT, OPTIMAL, RANKNET, STOPPED
 from lmtune.tuning.gradient import GradientTuner, RankNetTuner
 from lmtune.tuning.gradient_free import SEARCHES
 from lmtune.tuning.pairs import Lists, Pairs
@@ -76,7 +77,7 @@ class _Steps:
     def of(cls, plan: Plan, folds: int, progress: Progress) -> _Steps:
         """Count the steps of a plan on a number of folds."""
         stopped = bool(plan.validation)
-        rows = 3 + plan.approx + stopped + len(plan.also)  # with Direct, RankNet and Optimal
+        rows = 3 + plan.approx + plan.bag + stopped + len(plan.also)  # with Direct, RankNet and Optimal
         climbs = len(group_by_speed(plan.measures))
         total = (folds + plan.final) * (1 + stopped + climbs + len(plan.measures) * rows)
         return cls(progress, total - plan.final * len(plan.measures))  # The final fit has no Optimal.
@@ -407,9 +408,18 @@ class FoldMethods:
         self._keep(f"{name}-{measure}", tuner.results_)
         return FoldChoice(tuner.best_params_, tuner.n_evaluations_)
 
+    def bagged(self, measure: Measure) -> FoldChoice:
+        """Return the mean of the best grid settings of resampled training topics."""
+        surface, train = self.shared.surface, self.pool.positions(self.fold.train)
+        space = space_for(self.plan.grid_space, self.pool, train)
+        setting = bagged_setting(surface, measure, train, space, seed=self.plan.seed)
+        return FoldChoice(space.named(setting), len(surface.settings))
+
     def choose(self, measure: Measure) -> dict[str, FoldChoice]:
         """Return the choices of all methods except Optimal, by row."""
         methods: dict[str, Callable[[Measure], FoldChoice]] = {DIRECT: self.direct, RANKNET: self.ranknet}
+        if self.plan.bag:
+            methods[BAGGED] = self.bagged
         if self.plan.approx:
             methods[APPROX] = self.approx
         if self.plan.validation:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from lmtune.collections.collection import Collection
+from lmtune.collections.folds import Fold
 from lmtune.collections.loading import splits_of
 from lmtune.errors import InputError
 from lmtune.io.term_values import topic_weights_option
@@ -22,7 +23,7 @@ from lmtune.options import check, option, usual
 from lmtune.tuning.certificate.optimum import check_tolerance
 from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.direct import default_grid_shape
-from lmtune.tuning.experiment.result import ALSO, APPROX, DIRECT
+from lmtune.tuning.experiment.result import ALSO, APPROX, BAGGED, DIRECT
 from lmtune.tuning.gradient import OPTIMIZERS
 from lmtune.tuning.pairs import SAMPLED_NEGATIVES
 from lmtune.tuning.space import ParameterSpace
@@ -30,6 +31,8 @@ from lmtune.tuning.tuner import EVALUATIONS, FEWEST
 
 _MOST_POINTS = 1_000_000
 _GRID = default_grid_shape(2)
+_MOST_BAGGED, _MOST_BAGGED_TOPICS = 2, 50
+"""Bagging is recommended for this number of parameters and training topics: docs/protocols/bagging.md."""
 _MOST_FREE = 3  # parameters that Direct is recommended for
 
 
@@ -167,6 +170,9 @@ class Plan:
         Optional methods, ``"spsa"`` and ``"fdsa"``; each adds a row.
     evaluations : int
         Their budget per fold and measure; see `SPSA`.
+    bag : bool
+        Whether to add the row ``Bagged``: the mean of the best grid settings of resampled training topics. It
+        is recommended in place of Direct for one or two parameters and up to 50 training topics.
     margin : float
         Largest loss against the best grid setting in the near-optimal region, in the unit of the measure.
     certify : float or None
@@ -218,6 +224,9 @@ class Plan:
     also: tuple[str, ...] = option((), "Add gradient-free methods: spsa, fdsa, or spsa,fdsa.", choices=ALSO)
     evaluations: int = option(
         EVALUATIONS, "Budget of a gradient-free method: settings per fold and measure.", low=FEWEST
+    )
+    bag: bool = option(
+        False, "Add the row Bagged, the mean of the best grid settings of resampled topics, for few topics."
     )
     margin: float = option(MARGIN, "Largest loss in the near-optimal region.", above=0)
     certify: float | None = option(
@@ -277,13 +286,15 @@ class Plan:
         """The space that every method searches."""
         return ParameterSpace.of(self.model, self.ranges)
 
-    @property
-    def fixed_method(self) -> str:
-        """The method that is recommended if it is significantly better than the default.
+    def fixed_method(self, folds: Sequence[Fold]) -> str:
+        """Return the method that is recommended if it is significantly better than the default.
 
         It is Direct for up to three free parameters, and else Approx, which is regularised for models with
-        term weights.
+        term weights. With `bag` it is Bagged for up to two free parameters and few training topics.
         """
+        topics = max(len(fold.train) for fold in folds)
+        if self.bag and len(self.space.free) <= _MOST_BAGGED and topics <= _MOST_BAGGED_TOPICS:
+            return BAGGED
         return APPROX if self.approx and len(self.space.free) > _MOST_FREE else DIRECT
 
     @property

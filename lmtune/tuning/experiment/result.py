@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DIRECT, RANKNET, APPROX, STOPPED, OPTIMAL = "Direct", "RankNet", "Approx", "RankNet-val", "Optimal"
+BAGGED = "Bagged"
+"""The row of the mean of the best grid settings of resampled topics, with ``Plan.bag``."""
 DEFAULT = "Default"
 """The baseline's row: a setting without tuning, with which all methods are compared."""
 ALSO = {"spsa": "SPSA", "fdsa": "FDSA"}
@@ -73,7 +75,7 @@ class Row:
     measure : Measure
         The reported measure, which Direct and Optimal also maximise.
     method : str
-        ``"Default"``, ``"Direct"``, ``"RankNet"``, ``"Approx"``, ``"RankNet-val"``, ``"SPSA"``,
+        ``"Default"``, ``"Direct"``, ``"Bagged"``, ``"RankNet"``, ``"Approx"``, ``"RankNet-val"``, ``"SPSA"``,
         ``"FDSA"`` or ``"Optimal"``.
     topics : tuple of str
         Test topics of all folds.
