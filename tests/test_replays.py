@@ -63,6 +63,7 @@ EXPERIMENTS = {
     "approxndcg": "--data artificial:30x20 --trials 2 --epochs 2 --network b:4",
     "approxndcg.alpha": f"{SWEEP} --network b:4 --alphas 1,10 --alike 10",
     "approxndcg.depth": f"{SWEEP} --networks b:4,b:8",
+    "bagging": "synthetic:1000x26",
     "choices.variants": "synthetic:1000x3 --grid 3 3 --tolerance 0.1",
     "estimation": f"{DRAWN} --sizes 5 --draws 2 --grid 3,4",
     "estimation.corrections": "synthetic:1000x8 --draws 2 --runs 4 --topics 5",
