@@ -8,14 +8,17 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.errors import InputError
 
 
-def estimate_propensities(clicks: ArrayLike, positions: ArrayLike) -> NDArray[np.float64]:
+def estimate_propensities(
+    clicks: ArrayLike, positions: ArrayLike, swapped: ArrayLike | None = None
+) -> NDArray[np.float64]:
     r"""Estimate the examination propensity of each position, relative to the first.
 
     .. math:: \hat p_k = \frac{C_k / N_k}{C_1 / N_1}
 
     for :math:`C_k` clicks and :math:`N_k` impressions at position k: the ratio of click-through rates. The
-    estimate is unbiased if results were randomised, by shuffling or swapping. From an ordinary log it is too
-    low at deep positions, where fewer documents are relevant.
+    estimate is consistent if results were shuffled. From an ordinary log it is too low at deep positions,
+    where fewer documents are relevant. If the first result was swapped with that at position k at random, the
+    ratio is computed within the impressions of this swap.
 
     Parameters
     ----------
@@ -23,6 +26,9 @@ def estimate_propensities(clicks: ArrayLike, positions: ArrayLike) -> NDArray[np
         1 or True if the shown document was clicked, else 0.
     positions : array_like of int, shape (impressions,)
         The document's position; 1 is the first.
+    swapped : array_like of int, shape (impressions,), optional
+        The position k, 2 or more, whose result was swapped with the first with probability 1/2, in this
+        impression or not. Only impressions at positions 1 and k count.
 
     Returns
     -------
@@ -33,7 +39,7 @@ def estimate_propensities(clicks: ArrayLike, positions: ArrayLike) -> NDArray[np
     ------
     InputError
         If shapes differ, a value is out of range, a position has no impressions, or the first position has
-        no clicks.
+        no clicks (with `swapped`: of a swap).
 
     Notes
     -----
@@ -55,6 +61,18 @@ def estimate_propensities(clicks: ArrayLike, positions: ArrayLike) -> NDArray[np
     wrong = (clicked != 0) & (clicked != 1)
     if wrong.any():
         raise InputError("bad click", value=clicked[wrong][0].item(), accepted="0, 1")
+    if swapped is not None:
+        partner = _checked_positions(swapped)
+        if partner.shape != position.shape or (partner < 2).any():
+            raise InputError("bad swapped positions", accepted="one for each impression, 2 or more")
+        both = (position == 1) | (position == partner)
+        ratios = [1.0]
+        for k in range(2, int(partner.max()) + 1):
+            part = both & (partner == k)
+            if not (part & (position == k)).any():
+                raise InputError("a position without impressions of its swap", value=k)
+            ratios.append(estimate_propensities(clicked[part], np.where(position[part] == 1, 1, 2))[1])
+        return np.array(ratios)
     shown = np.bincount(position - 1)
     if not shown.all():
         raise InputError("a position without impressions", value=int(np.argmin(shown != 0)) + 1)

@@ -103,6 +103,28 @@ def test_propensities_of_shuffled_results() -> None:
     assert estimate_propensities(clicks, positions) == pytest.approx([1.0, 0.5, 0.25], rel=1e-12)
 
 
+def test_propensities_of_swaps_are_estimated_within_each_swap() -> None:
+    """Attraction falls with the rank, so that pooling the swaps would compare different documents."""
+    attraction, examined = [0.8, 0.4, 0.2], [1.0, 0.5, 0.25]
+    clicks, positions, swapped = [], [], []
+    for k in (2, 3):
+        for order in ([0, 1, 2], [k - 1, *(d for d in (0, 1, 2) if d not in (0, k - 1)), 0]):
+            shown = order if order[0] == 0 or k == 3 else [1, 0, 2]
+            for place, document in enumerate(shown):
+                clicked = round(1000 * attraction[document] * examined[place])
+                clicks += [1] * clicked + [0] * (1000 - clicked)
+                positions += [place + 1] * 1000
+                swapped += [k] * 1000
+    assert estimate_propensities(clicks, positions, swapped) == pytest.approx(examined, rel=1e-12)
+    assert estimate_propensities(clicks, positions)[2] < 0.22  # pooled
+    with pytest.raises(
+        InputError, match="bad swapped positions; accepted: one for each impression, 2 or more"
+    ):
+        estimate_propensities([1, 0], [1, 2], [1, 1])
+    with pytest.raises(InputError, match="a position without impressions of its swap: 2"):
+        estimate_propensities([1, 0], [1, 3], [3, 3])
+
+
 def test_what_is_refused() -> None:
     cases: list[tuple[Callable[[], Any], str]] = [
         (lambda: estimate_propensities([1, 0], [1]), "clicks and positions differ in shape"),
