@@ -431,6 +431,16 @@ def test_a_model_of_each_fold_scores_its_test_lists(tmp_path: Path) -> None:
         (("crossval", "LETOR", "--output", "m", "--from", "tuned"), "--from"),
         (("crossval", "LETOR", "--output", "m", "--folds", "3"), "the LETOR files' own folds"),
         (("train", "LETOR", "--output", "m", "--measure", "wta"), "the measure is a cost"),
+        *(
+            (("train", "LETOR", "--output", "m", *words), f"{words[-2]} has no effect with {name}")
+            for words, name in (
+                (("--ranker", "lambdamart", "--net", "attention"), "lambdamart"),
+                (("--ranker", "lambdamart", "--dropout", "0.5"), "lambdamart"),
+                (("--warm-up-loss", "cross-entropy"), "network"),
+                (("--negatives", "3-6"), "network"),
+                (("--max-length", "99"), "b256"),
+            )
+        ),
     ],
 )
 def test_bad_input_is_one_line(letor: Path, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:

@@ -107,6 +107,7 @@ def train(
     features, named = tuned_features(features, tuned, replace(collection, name=data))
     learner = learner_of(settings)
     learner.check(lists=learning.run is not None)
+    learner.check_used(text, lists=learning.run is not None)
     source = targets.of(learner.source(features, text), [settings.method], learning.run)
     reads = [*learning.files(data, collection), *(Path(name) for name in [training.train_topics] if name)]
     check_apart(training.output, reads, whole=True)
@@ -218,6 +219,7 @@ def crossval(
     learning.check(data)
     learner = learner_of(settings)
     learner.check(lists=learning.run is not None)
+    learner.check_used(text, lists=learning.run is not None)
     reads = [*learning.files(data, collection), *(Path(name) for name in [crossing.folds] if name)]
     check_recorded(crossing.output, reads=[path for path in reads if path.is_file()])
     with stages() as progress:

@@ -11,11 +11,13 @@ from typing import Any, ClassVar, Protocol, Self, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from lmtune.errors import InputError
+from lmtune.options import flags, options_of
 from lmtune.rerank.data import RankingData
 from lmtune.rerank.learners.networks import parse_network
 from lmtune.rerank.normalisation import Normalisation
 from lmtune.rerank.rankers import NoOptions
-from lmtune.rerank.settings import Settings, TextOptions
+from lmtune.rerank.settings import Settings, TextOptions, reads_text
 from lmtune.rerank.sources import FeatureSettings, ListSource
 from lmtune.rerank.training.loop import StepProgress, TrainingOptions
 
@@ -92,12 +94,15 @@ class Learner(ABC):
         The class of the trained scorer.
     options : type
         A dataclass of the learner's options, set by ``settings.ranker.options``.
+    used : tuple of str
+        The fields of `Settings` that training uses; empty for all.
     """
 
     settings: Settings
     normalisation: Normalisation | None = None
     scorer: ClassVar[type[Scorer]]
     options: ClassVar[type[Any]] = NoOptions
+    used: ClassVar[tuple[str, ...]] = ()
 
     def check(self, *, lists: bool = True) -> None:
         """Raise InputError if the settings cannot be trained; for a check before reading data.
@@ -109,6 +114,32 @@ class Learner(ABC):
         """
         del lists
         parse_network(self.settings.network)
+
+    def check_used(self, text: TextOptions, *, lists: bool) -> None:
+        """Raise InputError for the first option that differs from its default and has no effect.
+
+        Parameters
+        ----------
+        text : TextOptions
+            Used only by networks that read text.
+        lists : bool
+            Whether the data come from a run, so that documents have ranks.
+        """
+        settings, network = self.settings, self.settings.network
+        unset = Settings() if self.used else Settings(network=network)
+        unused = {field.name for field in options_of(settings)} - {*self.used} if self.used else set()
+        unused |= set() if settings.warm_up else {"warm_up_loss"}
+        unused |= set() if lists else {"negatives"}
+        for given, default, names, reader in (
+            (settings, unset, unused, settings.ranker.name),
+            (text, TextOptions(), set() if reads_text(network) else None, network),
+        ):
+            for field in options_of(given):
+                value = getattr(given, field.name)
+                if (names is None or field.name in names) and value != getattr(default, field.name):
+                    raise InputError(
+                        f"{flags(field)[0]} has no effect with {reader}", value=value, accepted="without it"
+                    )
 
     def source(self, features: FeatureSettings, text: TextOptions) -> ListSource:
         """Return the source of a run's lists: features, or texts for learners that read text."""

@@ -136,6 +136,7 @@ class TreeLearner(Learner):
 
     scorer = LambdaMart
     options = TreeSettings
+    used = ("ranker", "measure", "seed")
 
     def check(self, *, lists: bool = True) -> None:
         """Raise InputError if the network reads text, MissingExtraError if LightGBM is not installed."""
