@@ -188,7 +188,7 @@ def _chosen(
         best = int(np.argmax(means.to_numpy()))
         values = np.array(own.loc[own["option"] == best, "test"].tolist())
         values[np.isnan(values)] = fill
-        outcomes.append(Outcome(str(method), math.nan, measures, values))
+        outcomes.append(Outcome(str(method), (), measures, values))
         tried += [
             {"method": method, "options": str(settings.method), "validation": mean, "chosen": number == best}
             for number, (settings, mean) in enumerate(zip(asked[str(method)], means, strict=True))

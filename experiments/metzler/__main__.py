@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -78,7 +77,7 @@ def experiment(
         for name, result in named:
             column = PRINTED.get(name, "").split()[3 * number : 3 * number + 3]
             outcomes = [
-                Outcome(method, math.nan, (measure,), np.array(of_topics)[None, :, None])
+                Outcome(method, (), (measure,), np.array(of_topics)[None, :, None])
                 for method, of_topics in result["values"].get(str(measure), {}).items()
             ]
             printed = dict(zip(METHODS, column or [""] * 3, strict=True))

@@ -96,7 +96,7 @@ def experiment(
             reached = {key: run[key] for key in (*PARTS, "evaluations")}
             runs.append({"method": name, "seed": number, **reached})
         values = np.array([run["queries"] for run in record["runs"]])[:, :, None]
-        outcomes.append(Outcome(name, math.nan, (measure,), values))
+        outcomes.append(Outcome(name, (), (measure,), values))
         means = {part: [run[part] for run in record["runs"]] for part in PARTS[:-1]}
         rows += [row_of(name, part.title(), confidence_interval(own)) for part, own in means.items()]
         tried += [{"method": name, **row} for row in record["tried"]]

@@ -90,7 +90,7 @@ def _loss_records(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> list[d
                         "measure": name,
                         "mean": interval.mean,
                         "half_width": None if math.isnan(interval.half) else interval.half,
-                        "learning_rate": None if math.isnan(outcome.rate) else outcome.rate,
+                        "learning_rates": list(outcome.rates),
                         "trials": outcome.by_trial(convention, measure).tolist(),
                         "better_than": {
                             over: [other for other in p if test and test.beats(name, outcome.label, other)]
@@ -132,7 +132,7 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
         spread = f"± {short(line['half_width'])}"
         row.append(Cell(spread, marks[1] if several else "", caution=dashes[1]))
         if line["measure"] == measures[-1]:
-            row.append("" if line["learning_rate"] is None else f"{line['learning_rate']:g}")
+            row.append(next(one.rate_text for one in outcomes if one.label == line["loss"]))
     over = "trials" if several else "queries"
     heads, shared = column_names(outcomes[0].measures)
     remarks = "; ".join(filter(None, [shared, *(f"{DASH} {text}" for text in why)]))

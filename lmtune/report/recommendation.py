@@ -226,7 +226,7 @@ def loss_answer(outcomes: Sequence[Outcome], empty: Empty) -> Answer | None:
     gain = Gain(float(differences.mean()))
     gain = _contrast(compared, best.label, first.label) if compared else gain
     chosen = best if gain.significance > 0 else first
-    rate = "" if math.isnan(chosen.rate) else f" (learning rate {chosen.rate:g})"
+    rate = f" (learning rate {chosen.rate_text})" if chosen.rates else ""
     means = "; ".join(f"{one.label} {short(by_loss[one.label].mean())}" for one in (best, first))
     how = CORRECTED if len(others) > 1 else PLAIN
     lines = [

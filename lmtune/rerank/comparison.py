@@ -45,9 +45,9 @@ class Outcome:
     Attributes
     ----------
     label : str
-        The loss, as the user wrote it.
-    rate : float
-        The learning rate selected on the validation queries.
+        The loss, as the user wrote it; several of a grid if folds selected different ones.
+    rates : tuple of float
+        The learning rate that each fold selected on its validation queries; empty if unknown.
     measures : tuple of Measure
     queries : numpy.ndarray, shape (trials, queries, measures)
         Values of each test query; NaN for queries without relevant documents.
@@ -56,10 +56,15 @@ class Outcome:
     """
 
     label: str
-    rate: float
+    rates: tuple[float, ...]
     measures: tuple[Measure, ...]
     queries: NDArray[np.float64]
     trials: tuple[tuple[Training, ...], ...] = ()
+
+    @property
+    def rate_text(self) -> str:
+        """The selected learning rates, each once."""
+        return " or ".join(f"{rate:g}" for rate in dict.fromkeys(self.rates))
 
     @property
     def trained(self) -> list[Training]:
@@ -134,14 +139,14 @@ def compare(
     data : sequence of RankingSplit, or Folds
         In each trial, the test queries of all folds are pooled.
     losses : sequence of Loss or Ranker, or of sequences of these
-        The losses and rankers to compare. An item can be a sequence of variants of a loss, from which
-        the one with the highest mean validation value is selected.
+        The losses and rankers to compare. An item can be a sequence of variants of a loss, from which each
+        fold selects the one with the highest validation value, a mean over trials.
     settings : Settings
         Everything but the loss; trial t has seed ``settings.seed + t``. The validation measure is reported
         in addition to nDCG.
     rates : sequence of float
-        Learning rates, from which the one with the highest mean validation value over folds and trials
-        is selected for each loss. Default: the settings' rate. Not used for trees.
+        Learning rates, from which each fold selects one for each loss in the same way: its validation
+        queries may be other folds' test queries. Default: the settings' rate. Not used for trees.
     trials : int
         Trials per loss, 1 or more.
     normalisation : Normalisation, optional
@@ -172,15 +177,16 @@ def compare(
     outcomes = []
     for variants in variants_by_loss:
         trained = [[list(islice(scorers, trials)) for _ in data.splits] for _ in variants]
-        values = [np.mean([one.validation for fold in folds for one in fold]) for folds in trained]
-        selected = int(np.argmax(values))
-        best, loss = trained[selected], variants[selected].method
+        values = [[np.mean([one.validation for one in fold]) for fold in folds] for folds in trained]
+        selected = np.argmax(values, axis=0).tolist()
+        best = [trained[variant][fold] for fold, variant in enumerate(selected)]
+        label = " or ".join(dict.fromkeys(str(variants[variant].method) for variant in selected))
         device = parse_devices(how.get("device", "cpu"))[0]
         queries = [data.measure(trial, measures, device) for trial in zip(*best, strict=True)]
         trainings = tuple(tuple(one for one in fold if isinstance(one, Training)) for fold in best)
-        rate = best[0][0].settings.learning_rate
+        rates = tuple(fold[0].settings.learning_rate for fold in best)
         networks = trainings if trainings[0] else ()
-        outcomes.append(Outcome(str(loss), rate, measures, np.array(queries), networks))
+        outcomes.append(Outcome(label, rates, measures, np.array(queries), networks))
     return outcomes
 
 

@@ -25,14 +25,14 @@ from lmtune.rerank.reranker import reported_measures
 MEASURES = reported_measures(exponential_ndcg(10))
 
 
-def outcome(label: str, start: float, rate: float = 0.003) -> Outcome:
+def outcome(label: str, start: float, rates: tuple[float, ...] = (0.003,)) -> Outcome:
     """Make three trials of four queries, the last of them without relevant documents."""
     trials, measures = 0.01 * np.arange(3)[:, None, None], 0.1 * np.arange(len(MEASURES))
     values = start + trials + measures + np.array([-0.1, 0.0, 0.1])[:, None]
-    return Outcome(label, rate, MEASURES, np.append(values, np.full((3, 1, 4), np.nan), axis=1))
+    return Outcome(label, rates, MEASURES, np.append(values, np.full((3, 1, 4), np.nan), axis=1))
 
 
-OUTCOMES = [outcome("ranknet", 0.4), outcome("k-song:gamma=0.5", 0.45, float("nan"))]
+OUTCOMES = [outcome("ranknet", 0.4), outcome("k-song:gamma=0.5", 0.45, ())]
 
 
 def test_plain() -> None:
@@ -58,7 +58,7 @@ def test_plain() -> None:
 def test_pairs_of_losses_are_tested_over_queries_and_over_trials() -> None:
     rng, pairs = np.random.default_rng(1), [(0, 1), (0, 2), (1, 2)]
     made = [
-        Outcome(name, 0.1, MEASURES, skill + rng.normal(0, 0.1, (5, 30, 4)))
+        Outcome(name, (0.1,), MEASURES, skill + rng.normal(0, 0.1, (5, 30, 4)))
         for name, skill in zip("xyz", np.linspace(0.4, 0.5, 3), strict=True)
     ]
     for one in made:
@@ -88,8 +88,8 @@ def test_pairs_of_losses_are_tested_over_queries_and_over_trials() -> None:
 def test_the_same_numbers_in_all_formats() -> None:
     records = json.loads(loss_table(OUTCOMES, "json"))
     assert len(records) == 2 * 2 * 4
-    assert records[0]["mean"] == pytest.approx(0.41) and records[0]["learning_rate"] == 0.003
-    assert records[4]["learning_rate"] is None
+    assert records[0]["mean"] == pytest.approx(0.41) and records[0]["learning_rates"] == [0.003]
+    assert records[4]["learning_rates"] == []
     rows = list(csv.DictReader(io.StringIO(loss_table(OUTCOMES, "csv"))))
     assert [float(row["value"]) for row in rows[:3]] == records[0]["trials"]
     assert len(rows) == 3 * len(records)
@@ -108,7 +108,7 @@ def test_the_same_numbers_in_all_formats() -> None:
 def test_two_trials_are_no_test_over_trials() -> None:
     rng = np.random.default_rng(3)
     draws = {name: rng.random((2, 30, 4)) / 9 + skill for name, skill in (("x", 0.0), ("y", 0.5))}
-    made = [Outcome(name, 0.1, MEASURES, values) for name, values in draws.items()]
+    made = [Outcome(name, (0.1,), MEASURES, values) for name, values in draws.items()]
     *lines, legend = loss_table(made, empty=["skip"]).splitlines()[7:]
     assert "–" in lines[2].split()[6] and "ᵃ" not in lines[2].split()[6]
     assert "ᵃ" in lines[2]
@@ -120,11 +120,11 @@ def test_two_trials_are_no_test_over_trials() -> None:
 def test_one_trial_has_its_interval_over_queries() -> None:
     values = np.random.default_rng(2).random((1, 9, 4))
     values[0, 8] = np.nan
-    one = Outcome("x", 0.1, MEASURES, values)
+    one = Outcome("x", (0.1,), MEASURES, values)
     half = confidence_interval(values[0, :8, 0].tolist()).half
     header, row, legend = loss_table([one], empty=["skip"]).splitlines()
     assert legend == "gains 2^g - 1"
     assert header.split()[4] == "queries" and f"± {half:.4f}" in row
     assert json.loads(loss_table([one], "json", empty=["skip"]))[0]["half_width"] == pytest.approx(half)
-    single = Outcome("x", 0.1, MEASURES, values[:, :1])
+    single = Outcome("x", (0.1,), MEASURES, values[:, :1])
     assert json.loads(loss_table([single], "json", empty=["skip"]))[0]["half_width"] is None

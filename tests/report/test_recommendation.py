@@ -244,7 +244,7 @@ def test_fusion_does_not_choose_its_method_by_means_and_keeps_a_run_that_is_leve
 def outcome(label: str, values: NDArray[np.float64], rate: float) -> Outcome:
     """Make two trials, apart by the same on all queries, with these means."""
     trials = np.stack([values - 0.01, values + 0.01])[:, :, None]
-    return Outcome(label, rate, (parse_measure("nDCG@10"),), trials)
+    return Outcome(label, (rate,), (parse_measure("nDCG@10"),), trials)
 
 
 def test_losses_are_compared_with_the_first() -> None:

@@ -70,6 +70,17 @@ def test_trials_differ_by_seed_alone() -> None:
         compare([SPLIT], [SMALL.loss], SMALL, trials=0)
 
 
+def test_each_fold_selects_the_rate_by_its_own_validation_queries() -> None:
+    """With the labels upside down, the fold prefers the network that hardly learnt."""
+    inverted = replace(VALIDATION, labels=VALIDATION.labels.max() - VALIDATION.labels)
+    folds = [SPLIT, replace(SPLIT, name="other", validation=inverted)]
+    [outcome] = compare(folds, [SMALL.loss], replace(SMALL, epochs=6), rates=[1e-6, 0.01], trials=1)
+    assert outcome.rates == (0.01, 1e-6) and outcome.rate_text == "0.01 or 1e-06"
+    alone = compare(folds[1:], [SMALL.loss], replace(SMALL, epochs=6, learning_rate=1e-6), trials=1)[0]
+    tests = TEST.starts.size - 1
+    np.testing.assert_array_equal(outcome.queries[:, tests:], alone.queries)
+
+
 def test_losses_are_compared_by_what_their_trials_reach() -> None:
     told: list[str] = []
     outcomes = compare(
@@ -82,7 +93,7 @@ def test_losses_are_compared_by_what_their_trials_reach() -> None:
     )
     networks, trees = outcomes
     assert (networks.label, trees.label) == ("listnet", str(TREES))
-    assert (networks.rate, trees.rate) == (0.01, 0.1)
+    assert (networks.rates, trees.rates) == ((0.01, 0.01), (0.1, 0.1))
     assert [len(own) for own in networks.trials] == [2, 2] and trees.trials == ()
     normaliser = Normaliser.fit(TRAIN)
     scaled = SPLIT.map(normaliser.transform)
