@@ -155,8 +155,8 @@ def threshold(seen: Training) -> Figure:
 def long_lists() -> Figure:
     """Plot milliseconds per step against list length, from the results of SONG."""
     figure, ax = panel()
-    [*_, numbers, _] = reported("experiments/song/README.md", "A step's cost does not grow with the list")
-    song, lengths, every = np.reshape(numbers, (3, -1))
+    rows = ("items |", "SONG, samples of 40", "SONG, all items")
+    lengths, song, every = (np.ravel(reported("experiments/song/README.md", row)) for row in rows)
     ax.plot(lengths, every, "s--", color=GREEN, label="all items")
     ax.plot(lengths, song, "o-", color=ORANGE, label="SONG, a sample of 40")
     ax.set(xscale="log", yscale="log", xlabel="items in the list", ylabel="ms a step")
