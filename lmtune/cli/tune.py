@@ -125,7 +125,7 @@ def tune(
     lmtune tune my-collection --model bm25 -m nDCG@10 --output results
     """
     from lmtune.report.coverage import tuning_coverage
-    from lmtune.report.tuning_results import keep_results
+    from lmtune.report.tuning_results import write_results_folder
     from lmtune.tuning.experiment.preparation import prepare
     from lmtune.tuning.experiment.run import run_experiment
     from lmtune.tuning.experiment.stored import KIND, check_names, check_output
@@ -171,7 +171,7 @@ def tune(
                 results.append(run_experiment(ready.pool, ready.folds, searching, **how))
         if output.output is not None:
             with stages() as progress, timed(f"results written to {output.output}"):
-                keep_results(output.output, prepared, results, searching, progress=progress)
+                write_results_folder(output.output, prepared, results, searching, progress=progress)
     _show(results, output.style, noted=talk().verbose or searching.certify is not None)
     if output.style == "table":
         for ready, result in zip(prepared, results, strict=True):
@@ -204,7 +204,7 @@ def _choose(
     cases: Sequence[Case], split: Split, choosing: _Choosing, certify: float | None, output: _TuneOutput
 ) -> None:
     """Tune all combinations of categorical parameters on a collection, and recommend one."""
-    from lmtune.report.choice_tables import choice_table, keep_choices
+    from lmtune.report.choice_tables import choice_table, write_choices_folder
     from lmtune.report.coverage import choice_coverage
     from lmtune.tuning.choices.experiment import tune_choices
     from lmtune.tuning.choices.stored import CHOICES_KIND
@@ -225,7 +225,7 @@ def _choose(
         result, ready = tune_choices(choosing.choose, cases, split, **how, progress=progress)
         if output.output is not None:
             with timed(f"results written to {output.output}"):
-                keep_choices(output.output, result, ready, progress=progress)
+                write_choices_folder(output.output, result, ready, progress=progress)
     say(choice_table(result, output.style))
     for case, tuned in zip(cases, result.results, strict=True) if talk().verbose else ():
         for text in tuned.notes:

@@ -20,7 +20,7 @@ from lmtune.progress import Progress, quantity, silent
 from lmtune.report.comparison_tables import DASH, interval_text, p_text, signed
 from lmtune.report.recommendation import choice_answer
 from lmtune.report.table import Cell, Column, Table, finite, in_all_formats, render, short
-from lmtune.report.tuning_results import keep_results
+from lmtune.report.tuning_results import write_results_folder
 from lmtune.tuning.choices.experiment import ChoiceResult, ChosenRow, effects
 from lmtune.tuning.choices.stored import CASE_COLUMNS, CHOICES_KIND, FIRST, PICKED, PROCEDURE, SHOWN, TOPICS
 from lmtune.tuning.experiment.preparation import Prepared
@@ -168,7 +168,7 @@ def _picked(one: ChosenRow) -> Sequence[tuple[str, int, Any]]:
     return [*folds, ("all", one.final, one.row.final)]
 
 
-def keep_choices(
+def write_choices_folder(
     path: Path, result: ChoiceResult, prepared: Prepared, *, progress: Progress = silent
 ) -> None:
     """Write the results folder of categorical parameters atomically.
@@ -235,7 +235,7 @@ def keep_choices(
         CHOICES_KIND,
         {**tables, **pictures},
         made,
-        lambda folder: keep_results(
+        lambda folder: write_results_folder(
             folder / CHOSEN_CASE, [prepared], [with_caution], chosen.plan, progress=progress
         ),
     )

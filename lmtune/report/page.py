@@ -60,7 +60,7 @@ def write_report(results: Path, target: Path, *, progress: Progress = silent) ->
     ----------
     results : path
         A folder written by `lmtune.report.tuning_results.write_results` or
-        `lmtune.report.choice_tables.keep_choices`.
+        `lmtune.report.choice_tables.write_choices_folder`.
     target : path
         The file to write.
     progress : Progress

@@ -43,7 +43,7 @@ _MEANS = ("train", "test")
 _COUNTED = ("evaluations", "at_edge")
 
 
-def keep_results(
+def write_results_folder(
     path: Path,
     collections: Sequence[Prepared],
     results: Sequence[CollectionResult],
