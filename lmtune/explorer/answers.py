@@ -6,6 +6,7 @@ import math
 import shlex
 import string
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from lmtune.collections.folds import cross_validation
 from lmtune.errors import InputError, check_choice
 from lmtune.explorer.background import Surfaces
 from lmtune.explorer.view import SHOWN, View, stamp_of
+from lmtune.index.protocol import Index
 from lmtune.index.tokenizer import tokenize
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.significance.comparison import compare
@@ -199,7 +201,7 @@ def explained(view: View, topic: str, docno: str, setting: Setting, pinned: Sett
         ],
         "isSum": abs(total - score) <= _SUM_TOLERANCE * max(1.0, abs(score)),
         "account": None if account is None else "\n".join(account.lines()),
-        "text": None if view.texts is None else _marked(view, view.texts.of([docno])[0], list(parts)),
+        "text": None if view.texts is None else marked(view.index, _shortened(view, docno), list(parts)),
     }
 
 
@@ -218,20 +220,39 @@ def _term_facts(view: View, t: int, candidate: int, vector: Doubles) -> dict[str
     return facts
 
 
-def _marked(view: View, text: str, terms: list[str]) -> list[str]:
-    """Return the beginning of a text in pieces; those at odd positions are analysed to a query term."""
+def _shortened(view: View, docno: str) -> str:
+    """Return the beginning of a document's text, at most `_LONGEST` characters."""
+    text: str = view.texts.of([docno])[0]
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST].rpartition(' ')[0] or text[:_LONGEST]} …"
+
+
+def marked(index: Index, text: str, terms: Sequence[str]) -> list[str]:
+    """Split a text into pieces; those at odd positions are the words that the index analyses to a term.
+
+    Parameters
+    ----------
+    index : Index
+        The index; its analysis gives the terms of a word.
+    text : str
+        The text.
+    terms : sequence of str
+        Analysed query terms; phrases have a space between their terms.
+    """
     query_terms = {word for term in terms for word in term.split()}
-    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST].rpartition(' ')[0] or text[:_LONGEST]} …"
-    lower, done, pieces = shown.translate(_LOWER), 0, [""]
-    for token in tokenize(shown):
+
+    @cache
+    def is_query_term(token: str) -> bool:
+        return not query_terms.isdisjoint(index.analyze(token))
+
+    lower, done, pieces = text.translate(_LOWER), 0, [""]
+    for token in tokenize(text):
         begin = lower.index(token.translate(_LOWER), done)
         end = begin + len(token)
-        is_query_term = not query_terms.isdisjoint(view.index.analyze(token))
-        pieces[-1] += shown[done:begin]
-        pieces += [shown[begin:end], ""] if is_query_term else []
-        pieces[-1] += "" if is_query_term else shown[begin:end]
-        done = end
-    pieces[-1] += shown[done:]
+        if is_query_term(token):
+            pieces[-1] += text[done:begin]
+            pieces += [text[begin:end], ""]
+            done = end
+    pieces[-1] += text[done:]
     return pieces
 
 

@@ -121,7 +121,8 @@ def _render(**parts: str) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    safe = {name: Markup(part) if name != "policy" else part for name, part in parts.items()}
+    escaped = ("policy", "script", "title")
+    safe = {name: part if name in escaped else Markup(part) for name, part in parts.items()}
     return environment.from_string(_site("explore.html.j2")).render(**safe)
 
 
@@ -518,13 +519,16 @@ def pairs(sheet: Sheet) -> dict[str, Any]:
     }
 
 
-def document(sheet: Sheet, docno: str) -> dict[str, Any]:
-    """Return a document's text, or the reason why there is none."""
+def document(sheet: Sheet, topic: str, docno: str) -> dict[str, Any]:
+    """Return a document's text in pieces as `answers.marked`, or the reason why there is none."""
     if sheet.texts is None:
         return {"text": None, "why": "No text: name the collection with --collection."}
     try:
-        text = sheet.texts.of([docno])[0] or None
-        return {"text": text, "why": "" if text else "The document has no text."}
+        text, index = sheet.texts.of([docno])[0], sheet.texts.index
+        if not text:
+            return {"text": None, "why": "The document has no text."}
+        terms = index.analyze(sheet.queries.get(topic, ""))
+        return {"text": answers.marked(index, text, terms), "why": ""}
     except InputError as error:
         return {"text": None, "why": str(error)}
 
@@ -537,8 +541,9 @@ def save_label(sheet: Sheet, topic: str, docno: str, label: int | None) -> dict[
 class Labelling(Answering):
     """The session of the page for judging pairs."""
 
-    script, title = "judge", "lmtune judge"
+    script = "judge"
 
     def __init__(self, sheet: Sheet) -> None:
+        self.title = f"Judge pairs: {sheet.path.name} · lmtune judge"
         works: dict[str, Callable[..., Any]] = {"pairs": pairs, "document": document, "labelled": save_label}
         super().__init__({kind: partial(work, sheet) for kind, work in works.items()})

@@ -388,7 +388,7 @@ def test_a_word_is_marked_if_its_term_is_the_querys(tmp_path: Path) -> None:
 @given(st.text() | st.text(alphabet="bB.'’ İΣßK日本😀é_1\r\n", max_size=60))
 def test_pieces_of_any_text_are_the_text(text: str) -> None:
     view: Any = SimpleNamespace(index=Analyzer())
-    pieces = answers._marked(view, text, ["é", "b 1"])
+    pieces = answers.marked(view.index, text, ["é", "b 1"])
     assert "".join(pieces) == text
     assert [Analyzer().analyze(piece) for piece in pieces[1::2]] == [
         [term] for term in Analyzer().analyze(text) if term in ("é", "b", "1")

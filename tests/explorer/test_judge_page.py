@@ -28,7 +28,7 @@ WHERE = "to-judge.txt"
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     (tmp_path / "c").mkdir()
-    rows = [{"id": f"d{d}", "contents": f"document number{d} {'long ' * 200}{NASTY}"} for d in range(9)]
+    rows = [{"id": f"d{d}", "contents": f"Firsts, number{d} {'long ' * 200}{NASTY}"} for d in range(9)]
     (tmp_path / "c/docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "c/topics.tsv").write_text(f"1\tthe first {NASTY}\n2\tthe second\n")
     qrels = "1 0 d0 1\n2 0 d1 1\n"
@@ -92,6 +92,11 @@ def test_keys_label_move_and_undo_and_it_is_gone_on_with(browser: Chrome, home: 
         assert f"number{docnos[0][1:]} " in run(browser, f"return {part('text')}.textContent")
         assert "the first" in run(browser, f"return {part('topic')}.textContent")
         assert not run(browser, "return document.querySelectorAll('img').length")
+        assert browser.title == f"Judge pairs: {WHERE} · lmtune judge"
+        assert run(browser, "return document.querySelector('h1').textContent") == f"Judge pairs: {WHERE}"
+        marks = f"[...{part('text')}.querySelectorAll('mark')].map((own) => own.textContent)"
+        assert "Firsts" in run(browser, f"return {marks}")  # the topic's "first", stemmed
+        assert "long" not in run(browser, f"return {marks}")
         press(browser, "3", "0", "2")  # at once: none is overtaken
         until(lambda: labels(home) == ["3", "0", "2", "?"])
         assert run(browser, f"return {progress}") == "Pair 4 · 3 of 4 judged"

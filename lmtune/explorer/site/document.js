@@ -1,6 +1,6 @@
 // A document's score term by term, and its text.
 
-import { cell, headed, short } from "explore/topics";
+import { cell, headed, labelCells, short } from "explore/topics";
 
 // The cells of a term's row, by column.
 const SHOWN = {
@@ -38,12 +38,13 @@ export function drawDocument(parent, answer, isRuns) {
   const scroll = cell(parent, "", "div", { className: "scroll", tabIndex: 0, ariaLabel: "parts of the score" });
   scroll.setAttribute("role", "region");
   scroll.append(table);
+  labelCells(table);
   if (answer.account !== null) {
     const account = cell(parent, "", "details");
     cell(account, "explanation in the form of search engines", "summary");
     cell(account, answer.account, "pre", { className: "scroll", tabIndex: 0 });
   }
-  if (answer.text !== null) parent.append(marked(answer.text));
+  if (answer.text !== null) drawText(cell(parent, "", "p", { className: "document", tabIndex: 0 }), answer.text);
 }
 
 // Draw a term's contribution as a share of the largest one; from the middle if signs differ.
@@ -54,11 +55,8 @@ function drawBar(parent, share, isSigned, kind) {
   bar.style.marginLeft = isSigned ? `${share < 0 ? 50 - width : 50}%` : "0";
 }
 
-// Draw the pieces of the text; those at odd positions are query terms.
-function marked(pieces) {
-  const box = document.createElement("p");
-  box.className = "document";
-  box.tabIndex = 0;
+// Draw the pieces of a text; those at odd positions are query terms.
+export function drawText(box, pieces) {
+  box.replaceChildren();
   pieces.forEach((piece, i) => (i % 2 ? cell(box, piece, "mark") : box.append(piece)));
-  return box;
 }

@@ -1,6 +1,7 @@
 // The page for judging pairs: topic, document text, keys 0 to 3. Each label is saved immediately.
 
 import { ask } from "explore/source";
+import { drawText } from "explore/document";
 import { cell } from "explore/topics";
 
 const LABELS = ["not relevant", "related", "highly relevant", "perfectly relevant"];
@@ -20,7 +21,8 @@ function build(name) {
   const main = document.getElementById("page");
   main.className = "judging";
   const header = cell(main, "", "header");
-  cell(header, name, "h1");
+  cell(header, `Judge pairs: ${name}`, "h1");
+  cell(header, "How relevant is the document to the topic? Press 0 to 3.", "p");
   put(header, "progress", "p").setAttribute("role", "status");
   put(header, "problem", "p", { hidden: true }).setAttribute("role", "alert");
   const shown = cell(main, "", "section");
@@ -44,13 +46,13 @@ async function show(place) {
   now = Math.max(0, Math.min(pairs.length - 1, place));
   const pair = pairs[now];
   draw();
-  parts.topic.textContent = [pair.topic, pair.text].filter(Boolean).join(" · ");
+  parts.topic.textContent = `Topic ${[pair.topic, pair.text].filter(Boolean).join(": ")}`;
   parts.docno.textContent = pair.docno;
   parts.text.textContent = "";
   try {
-    const answer = await ask("document", { docno: pair.docno });
+    const answer = await ask("document", { topic: pair.topic, docno: pair.docno });
     if (!answer || pair !== pairs[now]) return;
-    parts.text.textContent = answer.text ?? answer.why;
+    drawText(parts.text, answer.text ?? [answer.why]);
     parts.text.scrollTop = 0;
   } catch (error) {
     tell(error);

@@ -21,6 +21,13 @@ export function headed(names, numbers) {
   return table;
 }
 
+// Label the cells of a table by its header, for narrow screens, where each row is a list.
+export function labelCells(table) {
+  table.classList.add("stacked");
+  const heads = [...table.tHead.rows[0].cells].map((own) => own.textContent);
+  for (const row of table.tBodies[0].rows) [...row.cells].forEach((own, i) => (own.dataset.label = heads[i]));
+}
+
 // As in all of lmtune: four decimals, and differences with their sign.
 export const short = (value, digits = 4) => value.toFixed(digits);
 
