@@ -253,9 +253,16 @@ def test_what_is_taken_away(opened: Chrome, browser: Chrome, home: Path) -> None
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_by_day_and_night(scheme: str, opened: Chrome) -> None:
     look(opened, width=360, scheme=scheme)
+    run(opened, f"{part('sliders')}.querySelector('input').value = 700")
+    run(opened, f"{part('sliders')}.querySelector('input').dispatchEvent(new Event('input'))")
     run(opened, f"{part('topics')}.querySelector('tbody button').click()")
     wait(opened, f"!{part('rankings')}.hidden")
+    run(opened, f"{part('rankings')}.querySelectorAll('ol')[1].querySelector('button').click()")
+    wait(opened, f"!{part('explained')}.hidden && {part('explained')}.querySelectorAll('tbody tr').length")
     assert run(opened, "return document.documentElement.scrollWidth") <= 360
+    tables = "[...document.querySelectorAll('table')]"
+    cut = f"{tables}.filter((own) => own.scrollWidth > own.parentNode.clientWidth)"
+    assert run(opened, f"return {cut}.map((own) => own.textContent)") == []
     assert lowest_contrast(opened) >= 4.5
 
 
@@ -356,6 +363,37 @@ def test_profiles_of_many_parameters_follow_a_drag_and_choose_axes(browser: Chro
         wait(browser, fills, lambda found: found == cells)
         assert run(browser, f"return {profiles}.filter((own) => {length} > 60).length") == 5
         assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
+
+
+HOLD = """
+const real = window.fetch;
+window.fetch = async (address, options) => {
+  if (String(address).endsWith("ask/surface")) await new Promise((go) => (window.goOn ??= go));
+  return real(address, options);
+};
+"""
+
+
+def test_before_the_first_values_there_are_axes_a_message_and_a_progress_bar(
+    browser: Chrome, address: str
+) -> None:
+    look(browser)
+    browser.get("about:blank")
+    source = {"source": HOLD}
+    script = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", source)
+    browser.get(address)
+    texts = "[...document.querySelectorAll('svg.surface text')].map((own) => own.textContent)"
+    shown = wait(browser, f"window.goOn && {texts}")
+    assert {"lambda", "mu", "no setting measured yet"} <= set(shown)
+    said = run(browser, f"return {part('progress')}.innerText")
+    assert said.strip() == "Measuring settings: 0 %"
+    bar = f"{part('progress')}.querySelector('progress')"
+    assert run(browser, f"return [{bar}.value, {bar}.position, {bar}.offsetHeight > 10]") == [0, 0, True]
+    run(browser, "goOn()")
+    wait(browser, f"{part('progress')}.hidden")
+    assert "no setting measured yet" not in run(browser, f"return {texts}")
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+    assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
 
 
 def options(browser: Chrome) -> list[str]:

@@ -31,7 +31,8 @@ page.innerHTML = `
 <section class="comparison" data-part="comparison" aria-live="polite"></section>
 <section class="picture"><p class="buttons"><label>Measure <select data-part="measure"></select></label>
   <label data-part="smooth-label"><input type="checkbox" data-part="smooth"> Smooth approximation</label>
-  <progress data-part="progress" max="1" aria-label="settings measured"></progress></p>
+  <span class="progress" data-part="progress"><span>Measuring settings: <span data-part="percent">0 %</span></span>
+  <progress max="1" value="0" aria-label="settings measured"></progress></span></p>
   <div data-part="surface"></div><div data-part="profiles"></div><p data-part="along"></p><p data-part="under"></p><p data-part="near"></p><p data-part="bound"></p></section>
 <section class="taking"><p><code data-part="command"></code></p>
   <p class="buttons"><button type="button" data-part="copy">Copy the command</button>
@@ -266,7 +267,10 @@ const look = guardedLoop(async () => {
     const found = await ask("surface", asked);
     if (own !== looking || found === null) return false;
     pictures[kind] = { ...found, wanted };
-    if (found.error) throw new Error(found.error);
+    if (found.error) {
+      byName("progress").hidden = true;
+      throw new Error(found.error);
+    }
     return found.done >= 1;
   };
   while (own === looking) {
@@ -275,7 +279,9 @@ const look = guardedLoop(async () => {
     if (own === looking && state.plane) done = (await fetched("plane", state.plane)) && done;
     if (own !== looking) return;
     const shares = Object.values(pictures).filter(Boolean).map((picture) => picture.done);
-    byName("progress").value = Math.min(...shares, 1);
+    const share = Math.min(...shares, 1);
+    byName("progress").querySelector("progress").value = share;
+    byName("percent").textContent = `${Math.floor(100 * share)} %`;
     byName("progress").hidden = done;
     drawPicture();
     if (done) return toBest();
@@ -426,4 +432,5 @@ addEventListener("hashchange", () => {
 
 window.lmtune = { latencies };
 showSliders(state.setting);
+drawPicture();
 await pin();

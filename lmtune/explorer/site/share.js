@@ -1,6 +1,6 @@
 // The comparison with the pinned setting, and the exports.
 
-import { cell, headed, short, signed } from "explore/topics";
+import { cell, headed, labelCells, short, signed } from "explore/topics";
 
 const COLUMNS = ["setting", "pinned", "difference", "95% CI", "p", "W/T/L"];
 
@@ -27,6 +27,7 @@ export function drawComparison(table, answer, labels, tried, testTopics) {
     body.append(row);
   }
   table.tBodies[0].replaceWith(body);
+  labelCells(table);
   const notes = answer.notes.length ? ` ${answer.notes.join(" ")}` : "";
   const many = tried > 1 ? `; ${tried} settings tried, and each further one makes a small p less meaningful` : "";
   const kind = testTopics

@@ -84,7 +84,6 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
   let last = null;
   let drawn = null;
   let [plane, pair, form, box] = [null, null, null, null];
-  describe("no setting evaluated yet");
 
   function describe(words) {
     svg.setAttribute("aria-label", words);
@@ -303,6 +302,15 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
     describe(`${state.label} over ${form.corners ? `shares of ${form.corners.join(", ")}` : pair.map((own) => own.name).join(" and ")}, highest ${short(high)}`);
   }
 
+  function drawEmpty() {
+    const words = "no setting measured yet";
+    const corners = form.corners ? [[0, 0], [1, 0], [0, 1]] : [[0, 0], [1, 0], [1, 1], [0, 1]];
+    element("path", { class: "frame", d: `M${corners.map((own) => form.point(...own)).join("L")}Z` }, picture);
+    axes();
+    write(words, [box.x + box.width / 2, box.y + box.height / 2], { "text-anchor": "middle" });
+    describe(words);
+  }
+
   return {
     svg,
     draw(points, state) {
@@ -313,6 +321,7 @@ export function makeSurface(parent, parameters, onChange, onPoint = () => {}) {
       if (!state.plane) return;
       spread(state.plane);
       if (points?.values.some((value) => value !== null)) drawPlane(points, state);
+      else drawEmpty();
     },
   };
 }
