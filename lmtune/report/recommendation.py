@@ -205,7 +205,7 @@ def _fused_by(row: FusedRow, runs: int) -> str:
 def loss_answer(outcomes: Sequence[Outcome], empty: Empty) -> Answer | None:
     """Return the loss to use, by the measure with the largest cutoff; None for a single loss.
 
-    The first loss is recommended unless another one is significantly better over queries, by each query's
+    The first loss is recommended unless another one is significantly better. The unit is the query, with its
     mean over trials. p-values and intervals are corrected for all pairs of losses, so they hold for the best
     loss, too.
     """
