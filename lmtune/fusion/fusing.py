@@ -560,7 +560,9 @@ def add_gains(rows: Sequence[FusedRow], fixed: str) -> list[FusedRow]:
     """Add the differences of a measure's fused rows from the baselines."""
     gains: dict[str, dict[str, Gain]] = {}
     for name, baseline in baselines(rows).items():
-        values = {row.name: row.values for row in rows if not row.is_single and row is not baseline}
+        # Equal weights are compared with rrf, but not rrf with equal weights: one difference has one p-value.
+        left_out = (name, "rrf") if name == "equal" else (name,)
+        values = {row.name: row.values for row in rows if not row.is_single and row.name not in left_out}
         for method, gain in gains_over(baseline.values, values, fixed).items():
             gains.setdefault(method, {})[name] = gain
     return [row if row.is_single else replace(row, gains=gains.get(row.name, {})) for row in rows]

@@ -17,6 +17,7 @@ from lmtune.report.table import Cell, Table, render, short
 from lmtune.tuning.experiment.result import at_most
 
 _SHOWN = 10  # of many runs' weights
+_JACKKNIFE = "Jackknife: interval of the weight over the fits of the folds; too narrow for 95%"
 _MISSING = {MINIMUM: "the topic's minimum", ZERO: "0"}
 
 
@@ -209,11 +210,8 @@ def _largest(result: FusionResult) -> list[Table]:
         groups.append(
             [[*names, run, short(share), _optional_interval(row.interval.get(run))] for run, share in shares]
         )
-    legend = (
-        f"The {_SHOWN} largest weights of {len(result.runs)} runs; --format json has all\n"
-        "95% CI: jackknife over folds"
-    )
-    return [Table.of(["Measure", "Method", "Run"], ["Share", "95% CI"], groups, "Weights", legend)]
+    legend = f"The {_SHOWN} largest weights of {len(result.runs)} runs; --format json has all\n{_JACKKNIFE}"
+    return [Table.of(["Measure", "Method", "Run"], ["Share", "Jackknife"], groups, "Weights", legend)]
 
 
 def _weight_intervals(result: FusionResult) -> list[Table]:
@@ -228,7 +226,7 @@ def _weight_intervals(result: FusionResult) -> list[Table]:
     ]
     legend = (
         "Within 0.001: shares with a mean at most 0.001 below that of these weights, in sample, other runs "
-        "in proportion\n95% CI: jackknife over folds"
+        f"in proportion\n{_JACKKNIFE}"
     )
-    names, figures = ["Measure", "Method", "Run"], ["Share", "Within 0.001", "95% CI"]
+    names, figures = ["Measure", "Method", "Run"], ["Share", "Within 0.001", "Jackknife"]
     return [Table.of(names, figures, [lines], "Weights", legend)] if lines else []

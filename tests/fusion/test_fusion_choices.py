@@ -90,6 +90,8 @@ def test_differences_have_intervals_over_topics(tmp_path: Path) -> None:
     assert set(row.gains) == {"best single run", "rrf", "equal"}
     assert set(equal.gains) == {"best single run", "rrf"}
     for name, other in found.baselines(AP).items():
+        if np.array_equal(row.values, other.values):
+            continue
         expected = stats.ttest_rel(row.values, other.values)  # shrunk is tested first, alone
         wanted = (*expected.confidence_interval(0.95), expected.pvalue)
         assert row.gains[name][1:] == pytest.approx(wanted, rel=1e-10)
@@ -97,7 +99,7 @@ def test_differences_have_intervals_over_topics(tmp_path: Path) -> None:
     assert not row.flat
     text = fusion_table(found)
     assert "shrunk first, then the others with Holm's correction" in text
-    assert "jackknife" in text
+    assert "Jackknife" in text
     (tmp_path / "t.csv").write_text(fusion_table(found, "csv"))
     with (tmp_path / "t.csv").open() as stream:
         lines = list(csv.DictReader(stream))

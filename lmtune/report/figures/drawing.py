@@ -145,12 +145,12 @@ class _Collection:
         return Picture(stem, title, figure, self.result.name, part)
 
     def answer(self) -> Iterator[Picture]:
-        """Draw the recommendation: its point on the surface, and its topic differences from the default."""
-        best = self.result.recommended
+        """Draw the tuned setting: its point on the surface, and its topic differences from the default."""
+        result = self.result
+        best = result.recommended and result.row(result.recommended.measure, result.fixed_method)
         if best is None or best.setting is None:
             return
-        rows = [row for row in self.result.rows if row.measure == best.measure]
-        default = next((row for row in rows if row.method == DEFAULT), best)
+        default = result.row(best.measure, DEFAULT) or best
         name = self.result.name
         grid = self.table(SURFACE, f"{best.measure}-fold1")
         if self.is_plane(grid):
@@ -167,9 +167,7 @@ class _Collection:
                 boxes=None,
                 points={**panel.points, best.method: (x, y)},
             )
-            figure = surface(
-                [panel], self.free, measure=best.measure.title, title=f"{name}: recommended setting"
-            )
+            figure = surface([panel], self.free, measure=best.measure.title, title=f"{name}: tuned setting")
             picture = self.picture("answer", f"{name}: {best.method} on the surface of all topics", figure)
             yield replace(picture, lead=True)
         if default is not best:
