@@ -25,7 +25,7 @@ from lmtune.errors import InputError, PathLike
 from lmtune.io.digests import digest, require_types
 from lmtune.io.files import unreadable
 
-# Looking up one docno costs about as much as reading this many docnos sequentially.
+# Looking up one docno by binary search costs about as much as reading this many docnos sequentially.
 _READS_PER_LOOKUP = 16
 
 
@@ -96,16 +96,19 @@ class Docnos:
 
     @cached_property
     def _by_docno(self) -> Integers32:
+        """The document numbers in ascending order of docnos."""
         order = np.empty(len(self._ranks), np.int32)
         order[self._ranks[:]] = np.arange(len(self._ranks), dtype=np.int32)
         return order
 
 
 REBUILD = "a whole index; build it again with `lmtune index`"
+"""What messages suggest for a damaged index."""
 SMALL_BYTES = 256 << 20
 """Indexes with columns below this total size are checked completely when they are opened."""
 
-_SPARE = 8
+_PADDING_BYTES = 8
+"""Zeros after the bytes of `write_lists`, so that `Column.words` can read 8 bytes at every position."""
 
 _T = TypeVar("_T", bound=np.generic)
 
@@ -178,7 +181,7 @@ class ColumnWriter:
 
     def close(self) -> StoredColumn:
         """Append the digests, close the file and return its manifest entry."""
-        self._file.seek(0)
+        self._file.seek(0)  # Reading to the end also moves back there for writing.
         digests = block_digests(self._file)
         self._file.write(digests)
         self._file.close()
@@ -219,7 +222,7 @@ def write_lists(
         for content, list_sizes in pieces:
             lists.write(content)
             sizes.append(list_sizes)
-        lists.write(bytes(_SPARE))
+        lists.write(bytes(_PADDING_BYTES))
         begins = np.concatenate(sizes).cumsum()
         kind = "<u4" if begins[-1] < 1 << 32 else "<i8"
         return {name: lists.close(), offsets: write_column(folder / offsets, kind, begins)}
@@ -316,6 +319,13 @@ class Column(Generic[_T]):
     accepted : str
         The accepted alternative to a damaged file, for messages.
 
+    Attributes
+    ----------
+    bytes : memoryview
+        The values as raw bytes, not checked.
+    blocks : Blocks
+        The checks of the bytes: call `Blocks.check` before reading `bytes`.
+
     Raises
     ------
     InputError
@@ -358,12 +368,13 @@ class Column(Generic[_T]):
         return self._values[begin:end]
 
     def words(self, begin: int, end: int) -> NDArray[np.uint64]:
-        """Return, for each byte, the 8 bytes from there as a number, shape (bytes - 7,), without copying.
+        """Return the 8 bytes that begin at each byte, as little-endian numbers, without copying.
 
-        Only the bytes from `begin` to `end` are checked. The column must be one that `write_lists` wrote.
+        The shape is (bytes - 7,). Only the bytes from `begin` to `end` are checked. The column must be one of
+        bytes that `write_lists` wrote.
         """
         self.blocks.check(begin, end)
-        return np.ndarray((len(self.bytes) - _SPARE + 1,), "<u8", self.bytes, strides=(1,))
+        return np.ndarray((len(self.bytes) - _PADDING_BYTES + 1,), "<u8", self.bytes, strides=(1,))
 
     def pair(self, at: int) -> tuple[int, int]:
         """Return the value at a position and the next one, of a column of offsets."""
@@ -383,7 +394,7 @@ def encode(text: str) -> bytes:
 
 
 def decode(raw: bytes) -> str:
-    """Decode bytes of `encode`."""
+    """Return the text that `encode` encoded."""
     return raw.decode("utf-8", "surrogatepass")
 
 

@@ -68,6 +68,7 @@ def check_directory(path: PathLike, kind: FolderKind, *, reads: Iterable[PathLik
 
 
 def _check_kind(path: PathLike, kind: FolderKind) -> None:
+    """Raise `InputError` if the target exists and is not a folder that may be replaced."""
     target = Path(os.path.realpath(path))
     remove_leftovers(target)
     while os.path.lexists(target):
@@ -76,7 +77,7 @@ def _check_kind(path: PathLike, kind: FolderKind) -> None:
             if not stat.S_ISDIR(before.st_mode):
                 raise InputError("cannot write", file=path, value="a file", accepted="a folder's name")
             problem = _find_problem(target, kind)
-            # Another process may be replacing the folder.
+            # If another process replaced the folder during the check, check the new one.
             if os.path.samestat(before, target.stat()):
                 if problem is None:
                     return
@@ -108,6 +109,7 @@ def _find_problem(folder: Path, kind: FolderKind) -> tuple[str, str | None] | No
 
 
 def _digest(path: Path) -> int | None:
+    """Return the digest of a file's content; None if the file is missing."""
     with contextlib.suppress(FileNotFoundError):
         return digest(path.read_bytes())
     return None
@@ -120,7 +122,7 @@ def recorded_files(folder: Path, kind: FolderKind) -> dict[str, int | None]:
         home = Path(record).parent
         listed = _record(folder / record).get("files")
         if isinstance(listed, dict):
-            digests |= {(home / name).as_posix(): known for name, known in listed.items()}
+            digests |= {(home / name).as_posix(): recorded for name, recorded in listed.items()}
             digests[record] = None
     return digests
 
@@ -133,6 +135,7 @@ def _record(path: Path) -> dict[str, Any]:
 
 
 def _files(folder: Path) -> Iterator[str]:
+    """Yield the paths of files and linked folders, relative to the folder, with slashes."""
     for home, folders, files in os.walk(folder):
         links = (name for name in folders if Path(home, name).is_symlink())
         for name in (*files, *links):
@@ -141,6 +144,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def _matches(name: str, pattern: str) -> bool:
+    """Return whether a relative path matches a pattern of `FolderKind.files`."""
     return name.count("/") == pattern.count("/") and fnmatchcase(name, pattern)
 
 
@@ -197,6 +201,7 @@ def atomic_directory(path: PathLike, kind: FolderKind | None = None) -> Iterator
 
 
 def _check_replaceable(path: PathLike, kind: FolderKind | None) -> None:
+    """Raise `InputError` if the target is a file, or a folder of another kind than `kind`."""
     if kind is not None:
         _check_kind(path, kind)
     elif Path(path).exists() and not Path(path).is_dir():
@@ -218,7 +223,7 @@ def _replace_folder(target: Path, made: Path, aside: Path) -> bool:
     return True
 
 
-_OTHER = "another path"
+_ANOTHER_PATH = "another path"
 
 
 def check_file(path: PathLike, *, reads: Iterable[PathLike] = ()) -> None:
@@ -260,20 +265,21 @@ def check_apart(path: PathLike, reads: Iterable[PathLike], *, whole: bool) -> No
     """
     target = Path(os.path.realpath(path))
     if whole and Path.cwd().is_relative_to(target):
-        raise InputError("will not replace the current folder", file=path, accepted=_OTHER)
+        raise InputError("will not replace the current folder", file=path, accepted=_ANOTHER_PATH)
     for name in reads:
         read = Path(os.path.realpath(name))
         inside = not whole and read.is_dir() and target.is_relative_to(read)
-        if inside or (whole and read.is_relative_to(target)) or _same(read, target):
+        if inside or (whole and read.is_relative_to(target)) or _is_same_file(read, target):
             raise InputError(
                 "the output would replace what the command reads",
                 file=path,
                 value=os.fspath(name),
-                accepted=_OTHER,
+                accepted=_ANOTHER_PATH,
             )
 
 
-def _same(one: Path, two: Path) -> bool:
+def _is_same_file(one: Path, two: Path) -> bool:
+    """Return whether two paths are the same file, also by a hard link; False if one does not exist."""
     try:
         return one == two or one.samefile(two)
     except OSError:
@@ -281,7 +287,10 @@ def _same(one: Path, two: Path) -> bool:
 
 
 def check_writable(path: PathLike) -> None:
-    """Raise `InputError` if a file or folder cannot be made; missing parent folders are not made."""
+    """Raise `InputError` if a file or folder cannot be made, by making a temporary file beside it.
+
+    If parent folders are missing, the temporary file is made in the closest existing one.
+    """
     target = Path(os.path.realpath(path))
     try:
         if target.exists() and not (target.is_file() or target.is_dir()):

@@ -1,4 +1,4 @@
-"""Reading and writing of TREC runs; trec_eval ranks a written run in the order of the given rankings."""
+"""Reading and writing of TREC runs. trec_eval ranks the documents of a written run in the written order."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from lmtune.io.columns import read_run_columns
 from lmtune.io.files import atomic_write
 from lmtune.progress import quantity
 
-_SIGN = np.int64(0x80000000)
-_LARGEST = float(np.finfo(np.float32).max)
-_SHOWN = 3
+_SIGN_BIT = np.int64(0x80000000)
+_LARGEST_SCORE = float(np.finfo(np.float32).max)
+# Number of docnos in the text of a ranking.
+_SHOWN_DOCNOS = 3
 
 
 class Ranking(NamedTuple):
@@ -41,7 +42,7 @@ class Ranking(NamedTuple):
 
     def __repr__(self) -> str:
         """Show the number of documents and the best ones."""
-        best = ", ".join(self.docnos[:_SHOWN]) + (", ..." if len(self.docnos) > _SHOWN else "")
+        best = ", ".join(self.docnos[:_SHOWN_DOCNOS]) + (", ..." if len(self.docnos) > _SHOWN_DOCNOS else "")
         return f"Ranking(topic {self.topic}, {quantity(len(self.docnos), 'document')}: {best})"
 
     def printed_rows(self) -> Iterator[tuple[str, str, float]]:
@@ -56,7 +57,7 @@ def printed_scores(docnos: Sequence[str], scores: ArrayLike) -> Singles:
     trec_eval sorts by score descending, then by docno descending (code points). Up to version 9.0.8 it stores
     scores as 32-bit floats, from 10.0 as doubles. The result p consists of float32 values:
 
-        p[i] = min(float32(scores[i]), p[i-1])         if docno i < docno i-1
+        p[i] = min(float32(scores[i]), p[i-1])         if docnos[i] < docnos[i-1]
         p[i] = min(float32(scores[i]), below(p[i-1]))  otherwise
 
     where below(x) is the next float32 below x. Nine significant digits identify a float32, so both versions
@@ -86,32 +87,33 @@ def printed_scores(docnos: Sequence[str], scores: ArrayLike) -> Singles:
             value=(len(docnos), exact.shape),
             accepted="one score a document",
         )
-    outside = ~(np.abs(exact) <= _LARGEST)
+    outside = ~(np.abs(exact) <= _LARGEST_SCORE)
     if outside.any():
         worst = int(np.argmax(outside))
         raise InputError(
             f"cannot write the score of document {docnos[worst]}",
             value=float(exact[worst]),
-            accepted=f"a finite number between -{_LARGEST:.4g} and {_LARGEST:.4g}",
+            accepted=f"a finite number between -{_LARGEST_SCORE:.4g} and {_LARGEST_SCORE:.4g}",
         )
     # Adding zero turns -0.0 into 0.0, which would print differently.
     rounded = exact.astype(np.float32) + np.float32(0)
     if bool(np.all(rounded[1:] < rounded[:-1])):
         return rounded
-    # Let k[i] be the ordinal number of float32(scores[i]) among all float32 values, and d[i] the steps (0, 1)
-    # below the previous score. Then p[i] = min(k[i], p[i-1] - d[i]) is a running minimum of k + cumsum(d).
+    # Let k[i] be the ordinal number of float32(scores[i]) among all float32 values, and d[i] (0 or 1) how far
+    # p[i] must be below p[i-1]. In ordinal numbers, p[i] = min(k[i], p[i-1] - d[i]), so that p + cumsum(d) is
+    # the running minimum of k + cumsum(d).
     ordinals = _ordinals(rounded)
     steps = np.zeros(len(docnos), dtype=np.int64)
     steps[1:] = [later >= earlier for earlier, later in itertools.pairwise(docnos)]
     total = np.cumsum(steps)
     lowered = np.minimum.accumulate(ordinals + total) - total
-    if lowered[-1] < _ordinals(np.array([-_LARGEST], dtype=np.float32))[0]:
+    if lowered[-1] < _ordinals(np.array([-_LARGEST_SCORE], dtype=np.float32))[0]:
         raise InputError(
             "no float32 is left below the score of tied documents",
             value=float(rounded[-1]),
             accepted="scores above the smallest float32",
         )
-    return _values(lowered)
+    return _float32_values(lowered)
 
 
 def check_tag(tag: str) -> None:
@@ -141,7 +143,7 @@ def write_run(target: PathLike | TextIO, rankings: Iterable[Ranking], *, tag: st
     check_tag(tag)
     written: set[str] = set()
     path = os.fspath(target) if isinstance(target, str | os.PathLike) else "the run"
-    with _opened(target) as stream:
+    with _open_target(target) as stream:
         for topic, docnos, scores in rankings:
             _check_names(path, topic, docnos)
             if topic in written:
@@ -153,16 +155,17 @@ def write_run(target: PathLike | TextIO, rankings: Iterable[Ranking], *, tag: st
                 error.message = f"topic {topic}: {error.message}"
                 error.file = path
                 raise
-            middle, end = f"{topic} Q0 ", f" {tag}\n"
+            prefix, suffix = f"{topic} Q0 ", f" {tag}\n"
             stream.writelines(
                 [
-                    f"{middle}{docno} {rank} {score:.9g}{end}"
+                    f"{prefix}{docno} {rank} {score:.9g}{suffix}"
                     for rank, (docno, score) in enumerate(zip(docnos, printed.tolist(), strict=True), 1)
                 ]
             )
 
 
-def _opened(target: PathLike | TextIO) -> AbstractContextManager[TextIO]:
+def _open_target(target: PathLike | TextIO) -> AbstractContextManager[TextIO]:
+    """Open a file for atomic writing, or return an open stream that stays open."""
     if isinstance(target, str | os.PathLike):
         return atomic_write(target)
     return nullcontext(target)
@@ -195,7 +198,9 @@ def read_run(path: PathLike) -> dict[str, dict[str, float]]:
 
 
 def _check_names(path: PathLike, topic: str, docnos: list[str]) -> None:
+    """Raise `InputError` if a name is empty or contains white space, or a docno is repeated."""
     names = [topic, *docnos]
+    # One split of all names is faster than one for each name.
     joined = "\n".join(names)
     if "\n".join(joined.split()) != joined:
         bad = next(name for name in names if name.split() != [name])
@@ -211,9 +216,10 @@ def _check_names(path: PathLike, topic: str, docnos: list[str]) -> None:
 def _ordinals(values: Singles) -> Integers:
     """Return ordinal numbers of float32 values: 0 for both zeros, and 1 between neighbouring values."""
     bits = values.view(np.uint32).astype(np.int64)
-    return np.where(bits >= _SIGN, _SIGN - bits, bits)
+    return np.where(bits >= _SIGN_BIT, _SIGN_BIT - bits, bits)
 
 
-def _values(ordinals: Integers) -> Singles:
-    bits = np.where(ordinals < 0, _SIGN - ordinals, ordinals).astype(np.uint32)
+def _float32_values(ordinals: Integers) -> Singles:
+    """Return the float32 values of ordinal numbers: the inverse of `_ordinals`."""
+    bits = np.where(ordinals < 0, _SIGN_BIT - ordinals, ordinals).astype(np.uint32)
     return bits.view(np.float32)

@@ -57,19 +57,21 @@ class _SortedItems(NamedTuple):
         Centred by each list's mean and divided by tau; 0 on padding.
     real : bool Tensor (lists, n)
         False on padding.
-    places : float64 Tensor (n,)
+    ranks : float64 Tensor (n,)
         Ranks from 0.
-    tilt : float64 Tensor (lists, n)
-        Number of items below each rank minus the number above it; arbitrary on padding.
+    coefficients : float64 Tensor (lists, n)
+        NeuralSort's factors of the scores: n - 1 - 2 r for rank r from 0 of a list of n items, the number of
+        items below the rank minus the number above it. Arbitrary on padding.
     starts, stops : int64 Tensor (lists, n)
         Range of the items with the same score as each item; arbitrary on padding.
     tau : float
+        The temperature of `neural_ndcg`.
     """
 
     scores: Tensor
     real: Tensor
-    places: Tensor
-    tilt: Tensor
+    ranks: Tensor
+    coefficients: Tensor
     starts: Tensor
     stops: Tensor
     tau: float
@@ -77,25 +79,25 @@ class _SortedItems(NamedTuple):
     @classmethod
     def of(cls, falling: Tensor, count: Tensor, tau: float) -> _SortedItems:
         """Prepare falling scores (lists, n), of which the first `count` (lists, 1) are real."""
-        places = torch.arange(falling.shape[1], dtype=falling.dtype, device=falling.device)
-        real = places < count
+        ranks = torch.arange(falling.shape[1], dtype=falling.dtype, device=falling.device)
+        real = ranks < count
         scores = torch.where(real, falling, 0)
         centred = scores - scores.sum(1, keepdim=True) / count.clamp(min=1)
         scores = torch.where(real, centred, 0) / tau
         rising = -falling
         starts, stops = (torch.searchsorted(rising, rising, right=right) for right in (False, True))
-        return cls(scores, real, places, count - 1 - 2 * places, starts, stops, tau)
+        return cls(scores, real, ranks, count - 1 - 2 * ranks, starts, stops, tau)
 
     def neural_sort(self) -> Tensor:
         """Return NeuralSort's matrices (lists, n, n): rows are ranks, columns items; each row sums to 1."""
         above = self.scores.cumsum(1) - self.scores
         below = self.scores.sum(1, keepdim=True) - above - self.scores
-        # spread_j = sum_i |s_j - s_i|: `places` items are above j and `count_below` are below it.
-        count_below = self.tilt + self.places
-        spread = above - self.places * self.scores + count_below * self.scores - below
-        exponent = self.tilt[:, :, None] * self.scores[:, None, :] - spread[:, None, :]
+        # spread_j = sum_i |s_j - s_i|: `ranks` items are above item j, and `count_below` are below it.
+        count_below = self.coefficients + self.ranks
+        spread = above - self.ranks * self.scores + count_below * self.scores - below
+        exponent = self.coefficients[:, :, None] * self.scores[:, None, :] - spread[:, None, :]
         matrix = exponent.masked_fill_(~self.real[:, None, :], -torch.inf).softmax(dim=2)
-        identity = torch.eye(len(self.places), dtype=matrix.dtype, device=matrix.device)
+        identity = torch.eye(len(self.ranks), dtype=matrix.dtype, device=matrix.device)
         return torch.where(self.real[:, :, None] & self.real[:, None, :], matrix, identity)
 
     def neural_sort_gradient(self, matrix: Tensor, left: Tensor, right: Tensor) -> Tensor:
@@ -103,12 +105,12 @@ class _SortedItems(NamedTuple):
         slopes = torch.bmm(left, right)
         slopes -= (slopes * matrix).sum(2, keepdim=True)
         slopes *= matrix
-        direct = (self.tilt[:, :, None] * slopes).sum(1)
+        direct = (self.coefficients[:, :, None] * slopes).sum(1)
         spread = -slopes.sum(1)
         # The derivative of |s_j - s_i| in s_j is -1 for i above j, 1 for i below j, 0 for equal scores.
         sums = torch.nn.functional.pad(spread.cumsum(1), (1, 0))
         above, until = sums.gather(1, self.starts), sums.gather(1, self.stops)
-        count_below = self.tilt + 2 * self.places + 1 - self.stops
+        count_below = self.coefficients + 2 * self.ranks + 1 - self.stops
         gradient = direct + (count_below - self.starts) * spread + (sums[:, -1:] - until) - above
         return torch.where(self.real, gradient, 0) / self.tau
 
@@ -116,10 +118,14 @@ class _SortedItems(NamedTuple):
 class _SinkhornSteps(NamedTuple):
     """Row and column factors that make matrices doubly stochastic, for each iteration from 0.
 
+    The scaled matrix has the elements u_i K_ij v_j.
+
     Attributes
     ----------
     matrix : Tensor (lists, n, n)
+        K, with positive row and column sums.
     rows, columns : Tensor (iterations + 1, lists, n, 1)
+        u and v after each iteration; all ones before the first.
     """
 
     matrix: Tensor
@@ -148,27 +154,29 @@ class _SinkhornSteps(NamedTuple):
         gain : Tensor (lists, n)
             Gains of the items; 0 on padding.
         """
-        matrix, across = self.matrix, self.matrix.mT
+        matrix, transposed = self.matrix, self.matrix.mT
         weighted = self.columns[-1] * gain[:, :, None]
-        places = torch.bmm(matrix, weighted)
-        pulls = -discount[:, :, None] * self.rows[-1]
-        losses = (pulls * places).sum(dim=(1, 2))
+        gain_sums = torch.bmm(matrix, weighted)
+        gain_sum_slopes = -discount[:, :, None] * self.rows[-1]
+        losses = (gain_sum_slopes * gain_sums).sum(dim=(1, 2))
         if not gradient_wanted:
             return losses, None
-        # Iteration t computes v = 1 / (K' u) and u = 1 / (K v). The backward pass also needs only
-        # matrix-vector products.
-        row_slopes, column_slopes = -self.rows.square(), -self.columns.square()
-        row = -pulls * places * self.rows[-1]
-        column = torch.bmm(across, pulls) * gain[:, :, None] + torch.bmm(across, row)
-        row_sides, column_sides = [], []
+        # Iteration t computes v = 1 / (K' u) and u = 1 / (K v), so dv = -v^2 d(K' u) and du = -u^2 d(K v).
+        # The slopes are the loss's derivatives in the row sums K v, in the column sums K' u, and in v. The
+        # backward pass also needs only matrix-vector products.
+        row_derivatives, column_derivatives = -self.rows.square(), -self.columns.square()
+        row_sum_slope = -gain_sum_slopes * gain_sums * self.rows[-1]
+        column_slope = torch.bmm(transposed, gain_sum_slopes) * gain[:, :, None]
+        column_slope = column_slope + torch.bmm(transposed, row_sum_slope)
+        row_sum_slopes, column_sum_slopes = [], []
         for t in range(len(self.rows) - 1, 0, -1):
-            row_sides.append(row)
-            column_sides.append(column * column_slopes[t])
-            row = torch.bmm(matrix, column_sides[-1]) * row_slopes[t - 1]
-            column = torch.bmm(across, row)
+            row_sum_slopes.append(row_sum_slope)
+            column_sum_slopes.append(column_slope * column_derivatives[t])
+            row_sum_slope = torch.bmm(matrix, column_sum_slopes[-1]) * row_derivatives[t - 1]
+            column_slope = torch.bmm(transposed, row_sum_slope)
         before, after = self.rows[:-1].flip(0), self.columns[1:].flip(0)
-        left = torch.cat([pulls, *row_sides, *before], dim=2)
-        return losses, (left, torch.cat([weighted, *after, *column_sides], dim=2).mT)
+        left = torch.cat([gain_sum_slopes, *row_sum_slopes, *before], dim=2)
+        return losses, (left, torch.cat([weighted, *after, *column_sum_slopes], dim=2).mT)
 
 
 _Target = Literal["softmax", "labels"]
@@ -391,25 +399,27 @@ def plackett_luce(
     from_last = sorted_scores.masked_fill(~real, lowest).flip(1)
     denominators = from_last.logcumsumexp(dim=1).flip(1)
     if shared:
+        # Negated labels are ascending, as `searchsorted` needs; it finds the first item with the same label.
         labels = -torch.where(real, lists.labels.gather(1, order), -1)
         denominators = denominators.gather(1, torch.searchsorted(labels, labels))
     terms = torch.where(real, denominators - sorted_scores, 0)
-    place = torch.arange(1, terms.shape[1] + 1, dtype=terms.dtype, device=terms.device)
+    rank = torch.arange(1, terms.shape[1] + 1, dtype=terms.dtype, device=terms.device)
     if positions == "log2":
-        terms = terms * discounts(place, None)
+        terms = terms * discounts(rank, None)
     elif positions == "exponential":
         last = torch.exp2(1.0 - real.sum(dim=1, keepdim=True))
-        terms = terms * (torch.exp2(1.0 - place) - last).clamp(min=0) / (1.0 - last).clamp(min=0.5)
+        terms = terms * (torch.exp2(1.0 - rank) - last).clamp(min=0) / (1.0 - last).clamp(min=0.5)
     return terms.sum(dim=1).to(lists.scores.dtype)
 
 
 def _draw(lists: PaddedLists, generator: torch.Generator | None) -> Tensor:
+    """Draw a number in [0, 1) for each item, shape (queries, items), to order items with equal labels."""
     shape, device = lists.scores.shape, lists.scores.device
     return torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
 
 
 def _order(lists: PaddedLists, draw: Tensor | None) -> Tensor:
-    """Sort by falling label, padding last; ties in the order of `draw`, or arbitrarily without it."""
+    """Return the items' indices by falling label, padding last; ties by `draw`, or arbitrarily without it."""
     if lists.on_cpu:
         ordered = lists.by_label()
         if draw is not None:
@@ -418,9 +428,9 @@ def _order(lists: PaddedLists, draw: Tensor | None) -> Tensor:
     labels = torch.where(lists.mask, lists.labels, -1)
     if draw is None:
         return labels.argsort(dim=1, descending=True)
-    places = draw.argsort(dim=1)
-    order = labels.gather(1, places).argsort(dim=1, descending=True, stable=True)
-    return places.gather(1, order)
+    by_draw = draw.argsort(dim=1)
+    order = labels.gather(1, by_draw).argsort(dim=1, descending=True, stable=True)
+    return by_draw.gather(1, order)
 
 
 @checked
@@ -604,7 +614,7 @@ def neural_ndcg(
             items = _SortedItems.of(falling[part], count[part], tau)
             matrix = items.neural_sort()
             steps = _SinkhornSteps.of(matrix, sinkhorn)
-            discount = torch.where(items.real, discounts(items.places + 1, k), 0)
+            discount = torch.where(items.real, discounts(items.ranks + 1, k), 0)
             losses[part], factors = steps.loss_and_gradient(discount, gain[part], gradient_wanted)
             if factors is not None:
                 slopes[part] = items.neural_sort_gradient(matrix, *factors)
@@ -744,6 +754,7 @@ def k_song(
 
 
 def _whole_list_objective(module: Song, scores: Scores, labels: Labels, mask: Tensor | None) -> Tensor:
+    """Return the objective of a module without state, in float64 unless by Triton kernels."""
     score, label, real = as_padded(scores, labels, mask)
     if module.sums_pairs(score):
         return by_triton(score, label, real, "mean", "fused_song.bound", module.options())

@@ -59,7 +59,10 @@ class Model:
 
     @property
     def fixed(self) -> dict[str, float]:
-        """The values of the parameters that the model fixes, by name."""
+        """The values of the parameters that the model fixes, by name.
+
+        Means and standard deviations of custom features are not among them: each fit computes these.
+        """
         return {each.name: each.low for each in self.parameters if each.is_fixed and not each.is_counted}
 
     def check(self, setting: Mapping[str, float]) -> None:
@@ -72,7 +75,7 @@ class Model:
         return {parameter.name: parameter.default for parameter in self.parameters}
 
     def describe(self, setting: Mapping[str, float]) -> str:
-        """Return a label for a setting, such as ``lambda0.4-mu2500`` or ``dirichlet-mu1000``."""
+        """Return a label for a setting in tags of runs: ``lambda0.4-mu2500``, ``dirichlet-mu1000``."""
         free = [f"{name}{value:g}" for name, value in setting.items() if name not in self.fixed]
         return label_setting(self.name, "-".join(free))
 
@@ -148,7 +151,7 @@ def find_model(model: str | Model | Formula) -> Model:
         names = [*MODELS, *OF_FIELDS, *(f"{BM25_PREFIX}{variant}" for variant in VARIANTS)]
         raise InputError("unknown model", value=model, accepted=with_closest(model, names, NAMES))
     if isinstance(named.formula, Weighted):
-        named.formula.read()
+        named.formula.read()  # so that an invalid file of features is an error here
     return named
 
 

@@ -9,13 +9,14 @@ where, for a query term t,
 - :math:`g_t(D)` is the formula's score of one occurrence in the query,
 - :math:`c_t` is the number of its occurrences in the query,
 - :math:`x_t` are its features, with coefficients :math:`\theta`,
-- :math:`f_t` is its weight in the feedback model, with sharpness s, and
+- :math:`f_t` is its weight in the feedback model, and the sharpness s is an exponent, and
 - :math:`\alpha` is the weight of the original query.
 
-The norm depends on the kind of feedback: 1 for RM3 (Abdul-Jaleel et al., TREC 2004), 2 for Rocchio, the
-maximum for Bo1. This is the linear feature-based model of Metzler and Croft (Information Retrieval 2007) with
-one feature per term; the exponential keeps weights positive. Custom features are standardised with the mean
-and the standard deviation over the topics of a fit.
+The feedback model is scaled to the norm of the query's counts, at any s. The norm depends on the kind of
+feedback: 1 for RM3 (Abdul-Jaleel et al., TREC 2004), 2 for Rocchio, the maximum for Bo1. This is the linear
+feature-based model of Metzler and Croft (Information Retrieval 2007) with one feature per term; the
+exponential keeps weights positive. Custom features are standardised with the mean and the standard deviation
+over the topics of a fit.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ _ORIGINAL = Parameter(
 PLAIN = "plain"
 """Name of the query without feedback and weights."""
 _SHARPNESS = Parameter("sharpness", 0.25, 4.0, "log", 1.0, "the exponent of the weights of feedback terms")
+# The text after the colon in rm3:10,20, or none.
 _SIZES = re.compile(r"|[1-9][0-9]{0,5},[1-9][0-9]{0,5}")
 WEIGHTS = "weights"
 """The part of a model's name for weights by features, as in ``bm25+weights:idf,count``."""
@@ -70,10 +72,20 @@ class Feedback(NamedTuple):
 
 
 class _WeightParts(NamedTuple):
-    """Parts of the columns' weights.
+    """Parts of the columns' weights; the last three are empty without feedback.
 
-    They are the standardised features, the weights in the query and in the feedback model, and, for the
-    latter, f^s relative to its maximum and log f.
+    Attributes
+    ----------
+    features : numpy.ndarray of float64, shape (features, columns)
+        Standardised features x.
+    query : numpy.ndarray of float64, shape (columns,)
+        Weights c exp(theta x) in the query.
+    feedback : numpy.ndarray of float64, shape (columns,)
+        Weights in the feedback model, with its sharpness and norm.
+    powers : numpy.ndarray of float64, shape (columns,)
+        f^s, divided by its maximum over the query's columns.
+    logs : numpy.ndarray of float64, shape (columns,)
+        log f, and 0 where f is 0.
     """
 
     features: Doubles
@@ -83,7 +95,7 @@ class _WeightParts(NamedTuple):
     logs: Doubles = np.zeros(0)
 
     def weights(self, original: float) -> Doubles:
-        """Return the columns' weights at a weight of the original query."""
+        """Return the columns' weights, shape (columns,), with a weight alpha of the original query."""
         if not self.feedback.size:
             return self.query
         return original * self.query + (1.0 - original) * self.feedback
@@ -140,24 +152,30 @@ class Weighted(Formula):
         self.needs_positions = any(feature.needs_positions for feature in self.features.values())
         custom = [name for name, feature in self.features.items() if feature.is_custom]
         self._is_custom = np.array([name in custom for name in self.features], np.bool_)
-        units = [
-            replace(unit, name=f"{unit.name}_{name}", what=f"the {unit.name} of {name} in a fit's topics")
-            for unit in (_CENTRE, SPREAD)
+        standardisation = [
+            replace(each, name=f"{each.name}_{name}", what=f"the {each.name} of {name} in a fit's topics")
+            for each in (_CENTRE, SPREAD)
             for name in custom
         ]
         self.norm = None if feedback is None else EXPANSIONS[feedback.kind].norm
-        more = () if feedback is None else (_ORIGINAL, _SHARPNESS)
+        of_feedback = () if feedback is None else (_ORIGINAL, _SHARPNESS)
         self.weight_rows = 1 + (feedback is not None) + len(self.features)
-        self.parameters: tuple[Parameter, ...] = (*base.parameters, *more, *thetas, *units)
-        none = {parameter.name: 0.0 for parameter in thetas}
+        self.parameters: tuple[Parameter, ...] = (*base.parameters, *of_feedback, *thetas, *standardisation)
+        no_features = {parameter.name: 0.0 for parameter in thetas}
         unexpanded = {
-            parameter.name: value for parameter, value in zip(more, (_ORIGINAL.high, 1.0), strict=False)
+            parameter.name: value
+            for parameter, value in zip(of_feedback, (_ORIGINAL.high, 1.0), strict=False)
         }
-        self.simpler = ((PLAIN, unexpanded | none), *([("feedback", none)] if more else []))
+        self.simpler = (
+            (PLAIN, unexpanded | no_features),
+            *([("feedback", no_features)] if of_feedback else []),
+        )
         named = [feature if isinstance(feature, str) else feature.__name__ for feature in features]
         self.name = name + (f"+{WEIGHTS}:{','.join(named)}" if features else "")
+        # With weights, only tf-dominance is valid; it is, for every formula that has any kind of dominance.
         self.dominance = base.dominance and "tf"
         self.fields, self.value_name, self.group_names = base.fields, base.value_name, base.group_names
+        # The setting of the first search.
         self.first = np.array([parameter.default for parameter in base.parameters])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -223,7 +241,10 @@ class Weighted(Formula):
 
     @property
     def stamp(self) -> str | None:  # type: ignore[override]
-        """Digests of the feature files and a changed setting of the first search; None with functions."""
+        """Digests of the feature files, and the first search's setting unless it is the default.
+
+        None if a feature is a function.
+        """
         if len(self._files) < self._is_custom.sum():
             return None
         digests = [f"{digest(read_bytes(file.path)):x}" for file in self._files]
@@ -237,11 +258,12 @@ class Weighted(Formula):
 
     @property
     def _base_size(self) -> int:
+        """The number of the base formula's parameters, which come first."""
         return len(self.base.parameters)
 
     def counted_parameters(self, rows: NDArray[Any]) -> dict[str, float]:
         """Return the centre and spread of each custom feature over query terms; a spread of 0 becomes 1."""
-        features = self._of_query_terms(rows)[self._is_custom]
+        features = self._query_term_features(rows)[self._is_custom]
         centres = features.mean(axis=1) if features.size else np.zeros(len(features))
         spreads = features.std(axis=1) if features.size else np.ones(len(features))
         names = [parameter.name for parameter in self.parameters if parameter.is_counted]
@@ -257,16 +279,18 @@ class Weighted(Formula):
         rows : numpy.ndarray of float64, shape (1 + feedback + features, columns)
             As for `weights`, for several queries. Terms that only feedback adds are ignored.
         """
-        features, scale = self._of_query_terms(rows), np.zeros(len(self.parameters))
+        features, scale = self._query_term_features(rows), np.zeros(len(self.parameters))
         spread = features.std(axis=1) if features.size else np.zeros(len(self.features))
         scale[self._thetas] = np.where(self._is_custom, 1.0, spread)
         return Ridge(np.zeros(len(self.parameters)), scale)
 
-    def _of_query_terms(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _query_term_features(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the features of columns that are in the queries, not only in feedback."""
         return rows[len(rows) - len(self.features) :, rows[0] > 0.0] if self.features else rows[:0]
 
     @property
     def _thetas(self) -> slice:
+        """The positions of the features' coefficients in a setting."""
         first = self._base_size + 2 * (self.feedback is not None)
         return slice(first, first + len(self.features))
 
@@ -286,17 +310,18 @@ class Weighted(Formula):
         derivatives : numpy.ndarray of float64, shape (parameters - base parameters, columns)
         """
         parts, first = self._weight_parts(rows, setting, _ONE_QUERY), self._base_size
-        units = np.zeros((2 * int(self._is_custom.sum()), rows.shape[1]))
+        # Centres and spreads are not fitted.
+        constants = np.zeros((2 * int(self._is_custom.sum()), rows.shape[1]))
         if self.norm is None:
-            return parts.query, np.concatenate((parts.query * parts.features, units))
+            return parts.query, np.concatenate((parts.query * parts.features, constants))
         original, feedback = setting[first], parts.feedback
         slope = _norm_slope(parts.powers, parts.logs, self.norm)
         mixing = np.stack((parts.query - feedback, (1.0 - original) * feedback * (parts.logs - slope)))
-        slopes = np.concatenate((mixing, original * parts.query * parts.features, units))
+        slopes = np.concatenate((mixing, original * parts.query * parts.features, constants))
         return parts.weights(original), slopes
 
     def _weight_parts(self, rows: Doubles, setting: Doubles, starts: NDArray[np.intp]) -> _WeightParts:
-        """Return the parts of the weights of queries; `starts` are the offsets of the queries' columns."""
+        """Return the parts of the weights of one or more queries, whose columns begin at `starts`."""
         features = self._standardise(rows, setting)
         # Summing feature by feature makes a column's weight independent of its position.
         exponent = (setting[self._thetas, None] * features).sum(axis=0)
@@ -341,14 +366,15 @@ class Weighted(Formula):
         by_feature = dict(zip(self.features, factors, strict=True))
         if self.feedback is None:
             return {"original": weights, **by_feature}
-        alone = setting.copy()
-        alone[self._base_size] = 0.0
-        expansion = (1.0 - setting[self._base_size]) * self.weights(rows, alone)[0]
+        only_feedback = setting.copy()
+        only_feedback[self._base_size] = 0.0
+        expansion = (1.0 - setting[self._base_size]) * self.weights(rows, only_feedback)[0]
         return {"original": weights - expansion, "expansion": expansion, **by_feature}
 
     def differentiate(self, topic: TopicDocuments, setting: Doubles) -> tuple[Doubles, Doubles]:
         """Return the weighted sums of the terms' scores and derivatives."""
         weights, slopes = self.weights(topic.counts, setting)
+        # A term has a column for each field, with equal weights.
         step = max(len(self.fields), 1)
         parts, gradients = self.base.parts(topic, setting[: self._base_size])
         # Summing row by row gives documents with equal columns equal scores.
@@ -363,7 +389,7 @@ class Weighted(Formula):
         return weights[:: max(len(self.fields), 1), None] * parts
 
     def rank_scores(self, documents: Documents, settings: Doubles, out: Doubles) -> None:
-        """Fill the scores of the base formula with the weights of each setting."""
+        """Fill the scores of the base formula with the weights of each setting, by topic, then by setting."""
         sizes = documents.docs[:, 1] - documents.docs[:, 0]
         ends = np.concatenate(([0], np.cumsum(sizes)))
         terms = documents.terms[documents.terms[:, 0] < documents.terms[:, 1]]
@@ -384,6 +410,7 @@ class Weighted(Formula):
 
 
 def _restore(base: Formula, feedback: Feedback | None, features: Sequence[Any], first: Doubles) -> Weighted:
+    """Make a formula from its pickled parts."""
     formula = Weighted(base, feedback, features)
     formula.first = first
     return formula

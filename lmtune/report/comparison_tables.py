@@ -25,7 +25,9 @@ from lmtune.progress import quantity
 from lmtune.report.table import Answer, Cell, Table, listed, render, short
 
 BETTER, WORSE = "†", "‡"
+"""Marks of means that are significantly better and worse than the baseline's."""
 DASH = "–"
+"""What a table prints for an undefined number."""
 _JUDGED = JUDGED.lower()
 
 _TEST_NAMES = {
@@ -95,16 +97,19 @@ def comparison_answer(comparison: Comparison) -> Answer:
     tested = comparison.measures[0], best
     contrast = next(one for one in comparison.contrasts if (one.measure, one.system) == tested)
     test, is_corrected = options.tests[0], len(others) > 1 and options.correction in _CORRECTIONS
-    how = _name(test, options) + (f", {_CORRECTIONS[options.correction]}" if is_corrected else "")
+    test_text = _test_name(test, options) + (f", {_CORRECTIONS[options.correction]}" if is_corrected else "")
     p = contrast.adjusted[test]
     rows = [comparison.values[comparison.systems.index(name), :, 0] for name in (best, baseline)]
     lines = [
         ("Baseline", f"{baseline}, {measure} {short(means[baseline])}"),
         ("Best" if len(others) > 1 else "Compared", f"{best}, {measure} {short(means[best])}"),
-        ("Difference", difference_text(contrast.difference, contrast.interval, p, how, options.confidence)),
+        (
+            "Difference",
+            difference_text(contrast.difference, contrast.interval, p, test_text, options.confidence),
+        ),
         (
             "Verdict",
-            verdict_text(rows[0] - rows[1], p, baseline, level=options.level, critical=_half(contrast)),
+            verdict_text(rows[0] - rows[1], p, baseline, level=options.level, critical=_half_width(contrast)),
         ),
     ]
     return Answer(f"{quantity(len(others), 'run')} compared with {baseline}, {topics}", lines)
@@ -135,7 +140,21 @@ def verdict_text(
 ) -> str:
     """Return whether a difference is significant; if not, add the minimum detectable difference.
 
-    `critical` is half the width of a corrected interval, for the detectable difference with this correction.
+    Parameters
+    ----------
+    differences : numpy.ndarray of float64, shape (topics,)
+        The differences from the baseline.
+    p : float
+        The p-value, corrected if several systems are compared; NaN without a test.
+    baseline : str
+        The baseline's name.
+    units : (str, str)
+        Singular and plural of what is counted.
+    level : float
+        The significance level.
+    critical : float
+        Half the width of the corrected confidence interval. The detectable difference then holds with the
+        same correction; with NaN, it has none.
     """
     counted = quantity(differences.size, *units)
     if math.isnan(p):
@@ -148,12 +167,14 @@ def verdict_text(
 
     deviation, topics = float(differences.std(ddof=1)), differences.size
     if deviation and not math.isnan(critical):
+        # The level of the uncorrected t-test whose interval has the corrected width.
         level = 2.0 * float(stdtr(topics - 1, -critical * math.sqrt(topics) / deviation))
     least = detectable_difference(deviation, topics, level=level)
     return f"not significant; {counted} detect differences of {short(least)} or more (80% power)"
 
 
-def _half(contrast: Contrast) -> float:
+def _half_width(contrast: Contrast) -> float:
+    """Return half the width of the difference's confidence interval; NaN without one."""
     return (contrast.interval[1] - contrast.interval[0]) / 2.0
 
 
@@ -183,7 +204,8 @@ def measure_label(name: str) -> str:
         return name
 
 
-def _name(test: str, options: ComparisonOptions) -> str:
+def _test_name(test: str, options: ComparisonOptions) -> str:
+    """Return the readable name of a test, such as "paired t-test"."""
     return (_HSD_NAMES if options.correction == HSD else _TEST_NAMES)[test]
 
 
@@ -194,7 +216,7 @@ def comparison_legend(comparison: Comparison) -> str:
         marks = "Letters: the mean is significantly better than that of these systems"
     else:
         marks = f"{BETTER} significantly better than {comparison.systems[0]}, {WORSE} significantly worse"
-    test = f"{_SIDES[options.alternative]} {_name(first, options)}{_how(comparison, first)}"
+    test = f"{_SIDES[options.alternative]} {_test_name(first, options)}{_computation_note(comparison, first)}"
     test += f" over {quantity(len(comparison.topics), 'topic')}"
     correction = ""
     if options.correction == HSD:
@@ -205,7 +227,9 @@ def comparison_legend(comparison: Comparison) -> str:
     adjusted = "adjusted p" if correction and options.correction != "none" else "p"
     notes = [f"{marks} ({test}{correction}, {adjusted} < {options.level:g})"]
     if options.tests[1:]:
-        further = [f"{_name(name, options)}{_how(comparison, name)}" for name in options.tests[1:]]
+        further = [
+            f"{_test_name(name, options)}{_computation_note(comparison, name)}" for name in options.tests[1:]
+        ]
         notes.append(f"Also tested: {listed(further)}")
     return "\n".join(notes)
 
@@ -256,7 +280,7 @@ def _contrast_table(comparison: Comparison) -> Table:
         rows = groups[contrast.measure]
         label = "" if rows else measure_label(contrast.measure)
         texts = [label, contrast.system, contrast.against][: len(names)]
-        texts += _figures(contrast)
+        texts += _difference_cells(contrast)
         texts += [interval_text(contrast.possible, signed)] if contrast.possible else []
         for name in tests:
             texts.append(p_text(contrast.tested[name].p_value))
@@ -287,11 +311,11 @@ def _contrast_notes(comparison: Comparison) -> list[str]:
 
 def _bound_notes(comparison: Comparison) -> list[str]:
     """Return the notes on the differences after judging the unjudged documents."""
-    outer = [m for m in comparison.measures if not is_exact(parse_measure(m), difference=True)]
-    remark = f"; may be wider than necessary for {listed([*map(measure_label, outer)])}" if outer else ""
+    inexact = [m for m in comparison.measures if not is_exact(parse_measure(m), difference=True)]
+    remark = f"; may be wider than necessary for {listed([*map(measure_label, inexact)])}" if inexact else ""
     verbs = {
-        "could change": _contrast_names(comparison, True),
-        "cannot change": _contrast_names(comparison, False),
+        "could change": _contrast_names(comparison, could_turn=True),
+        "cannot change": _contrast_names(comparison, could_turn=False),
     }
     parts = [f"{verb} the sign for {names}" for verb, names in verbs.items() if names]
     return [
@@ -300,7 +324,8 @@ def _bound_notes(comparison: Comparison) -> list[str]:
     ]
 
 
-def _contrast_names(comparison: Comparison, could_turn: bool) -> str:
+def _contrast_names(comparison: Comparison, *, could_turn: bool) -> str:
+    """List the contrasts, by measure, of which judgments could or cannot change the sign."""
     names = []
     for measure in comparison.measures:
         some = [
@@ -353,6 +378,7 @@ def p_value_text(p: float) -> str:
 
 
 def _content(comparison: Comparison, per_topic: bool) -> dict[str, object]:
+    """Return the whole comparison as JSON values, at full precision."""
     names = ("tests", "alternative", "correction", "confidence", "margin", "permutations", "seed")
     content: dict[str, object] = {
         **{name: getattr(comparison, name) for name in ("systems", "measures", "topics")},
@@ -371,6 +397,7 @@ def _content(comparison: Comparison, per_topic: bool) -> dict[str, object]:
 
 
 def _mark(comparison: Comparison, measure: str, system: str) -> str:
+    """Return a mean's superscript: the letters of the systems that it beats, or the baseline's dagger."""
     names = dict(zip(comparison.systems, letters(len(comparison.systems)), strict=True))
     if comparison.options.pairwise:
         beaten = [letter for other, letter in names.items() if comparison.beats(measure, system, other)]
@@ -382,7 +409,8 @@ def _mark(comparison: Comparison, measure: str, system: str) -> str:
     return WORSE if worse else ""
 
 
-def _figures(contrast: Contrast) -> list[str]:
+def _difference_cells(contrast: Contrast) -> list[str]:
+    """Return a row's difference, relative difference, W/T/L, effect size and interval."""
     relative = DASH if contrast.relative is None else f"{100 * contrast.relative:+.1f}%"
     size = contrast.effect_size
     return [
@@ -399,13 +427,14 @@ def interval_text(ends: Sequence[float], number: Callable[[float], str] = short)
     return DASH if math.isnan(ends[0]) else f"[{number(ends[0])}, {number(ends[1])}]"
 
 
-def _how(comparison: Comparison, name: str) -> str:
+def _computation_note(comparison: Comparison, name: str) -> str:
+    """Return how a test's p-values were computed, such as " (exact)"; "" for the t-test."""
     if name == "t":
         return ""
     every = (contrast.tested[name].how for contrast in comparison.contrasts)
-    hows = dict.fromkeys("exact" if how.startswith("exact") else how for how in every)
-    seed = f", seed {comparison.options.seed}" if any("random" in how for how in hows) else ""
-    return f" ({' or '.join(hows)}{seed})"
+    ways = dict.fromkeys("exact" if how.startswith("exact") else how for how in every)
+    seed = f", seed {comparison.options.seed}" if any("random" in way for way in ways) else ""
+    return f" ({' or '.join(ways)}{seed})"
 
 
 def signed(value: float) -> str:
@@ -421,7 +450,7 @@ def comparison_records(comparison: Comparison) -> list[dict[str, object]]:
     """
     records = []
     for contrast in comparison.contrasts:
-        record: dict[str, object] = _named(contrast) | {"topics": len(comparison.topics)}
+        record: dict[str, object] = _contrast_key(contrast) | {"topics": len(comparison.topics)}
         record |= {name: getattr(contrast, name) for name in ("mean", "against_mean", "difference")}
         record["relative_difference"] = contrast.relative
         record |= {name: getattr(contrast, name) for name in ("wins", "ties", "losses")}
@@ -441,7 +470,8 @@ def comparison_records(comparison: Comparison) -> list[dict[str, object]]:
     return records
 
 
-def _named(contrast: Contrast) -> dict[str, object]:
+def _contrast_key(contrast: Contrast) -> dict[str, object]:
+    """Return the measure and the two systems, which identify a contrast."""
     return {name: getattr(contrast, name) for name in ("measure", "system", "against")}
 
 
@@ -455,5 +485,5 @@ def comparison_topics(comparison: Comparison) -> list[dict[str, object]]:
         for topic in np.argsort(-difference.round(12), kind="stable").tolist():
             figures = {"value": float(a[topic]), "against_value": float(b[topic])}
             figures["difference"] = float(difference[topic])
-            records.append(_named(contrast) | {"topic": comparison.topics[topic]} | figures)
+            records.append(_contrast_key(contrast) | {"topic": comparison.topics[topic]} | figures)
     return records

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _Lines = list[tuple[str, str]]
 _QUERIES = ("query", "queries")
 PLAIN, CORRECTED = "paired t-test", "paired t-test, Holm's correction"
+"""Names of the test of one difference, and of several."""
 
 
 def tuning_answer(result: CollectionResult) -> Answer | None:
@@ -51,9 +52,9 @@ def tuning_answer(result: CollectionResult) -> Answer | None:
     if row is None:
         return None
     default, tuned = result.row(row.measure, DEFAULT), result.row(row.measure, result.fixed_method)
-    lines: _Lines = [("Recommended", _setting_and_method(result, row))]
+    lines: _Lines = [("Recommended", _recommended_text(result, row))]
     if row is default:
-        best = f"; tuned {short(tuned.mean)} ({_method_and_setting(result, tuned)})" if tuned else ""
+        best = f"; tuned {short(tuned.mean)} ({_tuned_text(result, tuned)})" if tuned else ""
         lines.append((row.measure.title, f"{short(row.mean)}{best}"))
     elif default is not None:
         setting = setting_text(result, default.fits[0].params)
@@ -67,7 +68,7 @@ def tuning_answer(result: CollectionResult) -> Answer | None:
         lines.append(("Near-optimal", near_text(result, result.near)))
     if row.final and row.final.at_edge:
         lines.append(("Edge", f"{listed(row.final.at_edge)} on the edge of the range"))
-    topics = _topics_text(len(row.topics), len(result.folds), len(result.folds[0].train))
+    topics = _split_text(len(row.topics), len(result.folds), len(result.folds[0].train))
     return Answer(f"{result.name}: {result.model}, {topics}", lines)
 
 
@@ -94,38 +95,41 @@ def near_text(result: CollectionResult, near: NearOptimal) -> str:
     )
 
 
-def _topics_text(test: int, folds: int, train: int) -> str:
+def _split_text(test: int, folds: int, train: int) -> str:
+    """Describe the split: numbers of test topics, of folds, and of the first fold's training topics."""
     if folds == 1:
         return f"{quantity(train, 'training topic')}, {quantity(test, 'test topic')}"
     return f"{quantity(test, 'topic')}, {folds}-fold cross-validation"
 
 
-def _setting_and_method(result: CollectionResult, row: Row) -> str:
+def _recommended_text(result: CollectionResult, row: Row) -> str:
+    """Return the recommended setting with its method in parentheses, or the default setting."""
     if row.method == DEFAULT:
         return f"keep the default, {setting_text(result, row.fits[0].params)}"
     return f"{setting_text(result, row.setting.params)} ({row.method})" if row.setting else row.method
 
 
-def _method_and_setting(result: CollectionResult, row: Row) -> str:
+def _tuned_text(result: CollectionResult, row: Row) -> str:
+    """Return a method's name and its setting, if it has one for all topics."""
     return f"{row.method}: {setting_text(result, row.setting.params)}" if row.setting else row.method
 
 
 def choice_answer(result: ChoiceResult) -> Answer:
     """Return the combination and setting to use, their difference from the first case's default."""
     folds = result.results[0].folds
-    one = result.recommended
+    recommended = result.recommended
     cases = quantity(len(result.cases), "combination")
-    if one is None:
+    if recommended is None:
         return Answer(f"{result.name}: {cases}; no measure is defined")
     tuned, default = result.tuned, result.default
     default_text = _case_and_setting(result, default)
-    if one is default:
-        recommended, value = f"keep the default, {default_text}", short(default.row.mean)
+    if recommended is default:
+        text, value = f"keep the default, {default_text}", short(default.row.mean)
         value += f"; tuned {short(tuned.row.mean)} ({_case_and_setting(result, tuned)})" if tuned else ""
     else:
-        recommended = f"{_case_and_setting(result, one)} ({one.row.method})"
-        value = f"{short(one.row.mean)}; default ({default_text}) {short(default.row.mean)}"
-    row, lines = one.row, [("Recommended", recommended), (one.row.measure.title, value)]
+        text = f"{_case_and_setting(result, recommended)} ({recommended.row.method})"
+        value = f"{short(recommended.row.mean)}; default ({default_text}) {short(default.row.mean)}"
+    row, lines = recommended.row, [("Recommended", text), (recommended.row.measure.title, value)]
     if tuned is not None:
         gain = result.gains[row.measure, tuned.row.method]
         lines += difference_lines(gain, tuned.row.values - default.row.values, "default")
@@ -136,18 +140,23 @@ def choice_answer(result: ChoiceResult) -> Answer:
         lines.append(
             ("Bound", f"no combination and setting exceeds {at_most(bound)}, {excess:.4f} above the best")
         )
-    topics = _topics_text(len(row.topics), len(folds), len(folds[0].train))
+    topics = _split_text(len(row.topics), len(folds), len(folds[0].train))
     return Answer(f"{result.name}: {cases}, {topics}", lines)
 
 
 def _case_and_setting(result: ChoiceResult, one: ChosenRow) -> str:
+    """Return the finally chosen combination and its setting: stemmer = porter, mu = 900."""
+    # A default has no final fit; its setting is the same in all folds.
     final = one.row.final or result.case_row((one.row.measure, one.row.method), one.final).fits[0]
     setting = setting_text(result.results[one.final], final.params)
     return ", ".join(filter(None, [str(result.cases[one.final]), setting]))
 
 
 def _stability(result: ChoiceResult, one: ChosenRow) -> str:
-    """Return how often each combination was chosen, and the held-out mean of the recommended one."""
+    """Return how often each combination was chosen.
+
+    Unless all folds agree, add the held-out mean of the recommended combination in all folds.
+    """
     folds, counts = quantity(len(one.picks), "fold"), Counter(one.picks)
     if set(counts) == {one.final}:
         return f"in all {folds}" if len(one.picks) > 1 else f"in {folds}"
@@ -195,7 +204,7 @@ def fusion_answer(result: FusionResult) -> Answer | None:
 
 
 def _fused_by(row: FusedRow, runs: int) -> str:
-    """Return a method's constant and, if few, its tuned weights."""
+    """Return a method's constant and, if there are few runs, its tuned weights."""
     constant = row.chosen.details
     chosen = METHODS[row.chosen.method].fit is not None and runs <= FEW_RUNS
     weights = [f"{run} {short(share)}" for run, share in row.chosen.shares.items()] if chosen else []
@@ -224,15 +233,15 @@ def loss_answer(outcomes: Sequence[Outcome], empty: Empty) -> Answer | None:
     differences = by_loss[best.label] - values
     compared = contrasts(outcomes, empty, measure, over="queries")
     gain = Gain(float(differences.mean()))
-    gain = _contrast(compared, best.label, first.label) if compared else gain
+    gain = _gain_of_contrast(compared, best.label, first.label) if compared else gain
     chosen = best if gain.significance > 0 else first
     rate = f" (learning rate {chosen.rate_text})" if chosen.rates else ""
     means = "; ".join(f"{one.label} {short(by_loss[one.label].mean())}" for one in (best, first))
-    how = CORRECTED if len(others) > 1 else PLAIN
+    test = CORRECTED if len(others) > 1 else PLAIN
     lines = [
         ("Recommended", f"{chosen.label}{rate}"),
         (measure.title, means),
-        *difference_lines(gain, differences, first.label, _QUERIES, how),
+        *difference_lines(gain, differences, first.label, _QUERIES, test),
     ]
     return Answer(f"{len(outcomes)} losses, {quantity(values.size, *_QUERIES)}", lines)
 
@@ -241,18 +250,18 @@ def reranking_answer(comparison: Comparison) -> Answer:
     """Return whether to rerank; the first system is the run, the second the reranked run."""
     before, after = comparison.values[:, :, 0]
     measure, (run, reranked) = comparison.measures[0], comparison.systems[:2]
-    gain = _contrast(comparison, reranked, run)
-    how = CORRECTED if comparison.family > 1 else PLAIN
+    gain = _gain_of_contrast(comparison, reranked, run)
+    test = CORRECTED if comparison.family > 1 else PLAIN
     lines = [
         ("Recommended", "rerank" if gain.significance > 0 else f"keep {run}"),
         (measure_label(measure), f"{short(after.mean())} reranked, held out; {short(before.mean())} {run}"),
-        *difference_lines(gain, after - before, run, test=how),
+        *difference_lines(gain, after - before, run, test=test),
     ]
     return Answer(f"{reranked}: {quantity(before.size, 'topic')}", lines)
 
 
-def _contrast(comparison: Comparison, system: str, against: str) -> Gain:
-    """Return a contrast of the first measure, with the comparison's correction."""
+def _gain_of_contrast(comparison: Comparison, system: str, against: str) -> Gain:
+    """Return a difference in the first measure, with the comparison's correction."""
     one = next(c for c in comparison.contrasts if (c.system, c.against) == (system, against))
     p = one.adjusted[comparison.options.tests[0]]
     return Gain(one.difference) if math.isnan(p) else Gain(one.difference, *one.interval, p)
@@ -279,7 +288,7 @@ def gain_cells(gain: Gain) -> list[str]:
 
 
 def gain_text(gain: Gain, test: str = PLAIN) -> str:
-    """Format a difference with its interval and p-value."""
+    """Format a difference with its interval, p-value and test, if it was tested."""
     difference, *tested = gain
     low, high, p = (math.nan if value is None else value for value in tested)
     return difference_text(difference, (low, high), p, test)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 RIDGES = (0.1, 0.01, 0.001, 0.0001)
 """The default regularisation strengths, tried after the simpler formulas."""
 
+_Step = tuple[str, ParameterSpace, float]
+"""A step of the regularisation path: its name, the search space, and the regularisation strength."""
+
 
 @dataclass(eq=False, repr=False)
 class RidgeTuner(Tuner):
@@ -109,22 +112,24 @@ class RidgeTuner(Tuner):
         space = space_for(self.tuner.space, pool, positions)
         data = data or self.tuner.build_data(pool, space)
         steps = list(_steps(pool.formula, space, self.ridges))
-        held_out = self._held_out(pool, data, positions, steps, report)
+        held_out = self._measure_held_out(pool, data, positions, steps, report)
         means = pool.mean(held_out.T, positions)
         best = int(means.argmax())
-        losses = held_out[best] - held_out
-        lost = pool.mean(losses.T, positions)
+        differences = held_out[best] - held_out
+        mean_differences = pool.mean(differences.T, positions)
+        # The standard error of a weighted mean; with equal weights it is that of a paired t-test.
         shares = pool.weights(positions) / pool.weights(positions).mean()
-        spread = np.sqrt((shares**2 * (losses - lost[:, None]) ** 2).sum(axis=1) / (positions.size - 1))
-        errors = spread / math.sqrt(positions.size)
-        chosen = int(np.argmax(lost <= self.within * errors))
+        squares = shares**2 * (differences - mean_differences[:, None]) ** 2
+        deviations = np.sqrt(squares.sum(axis=1) / (positions.size - 1))
+        errors = deviations / math.sqrt(positions.size)
+        chosen = int(np.argmax(mean_differences <= self.within * errors))
         first = 0 if self.warm else chosen  # Without warm starts, earlier steps have no effect.
-        *before, tuner = self._along(pool, data, positions, steps[first : chosen + 1])
+        *earlier, tuner = self._fit_path(pool, data, positions, steps[first : chosen + 1])
         attributes = {name: value for name, value in vars(tuner).items() if name.endswith("_")}
         self.__dict__.update(attributes)
         self.step_, self.fitted_ = steps[chosen][0], tuner
-        self.n_evaluations_ += self._spent + sum(fit.n_evaluations_ for fit in before)
-        self._keep_path([name for name, *_ in steps], means, errors, best)
+        self.n_evaluations_ += self._held_out_evaluations + sum(fit.n_evaluations_ for fit in earlier)
+        self._store_path([name for name, *_ in steps], means, errors, best)
         return self
 
     def refit(
@@ -136,7 +141,7 @@ class RidgeTuner(Tuner):
         changes = {"space": space, "measures": ()} | fitted.warm_start_params()
         return type(fitted)(**fitted.get_params() | changes).fit(pool, topics=topics)
 
-    def _held_out(
+    def _measure_held_out(
         self,
         pool: CandidatePool,
         data: dict[str, Any],
@@ -147,22 +152,22 @@ class RidgeTuner(Tuner):
         """Return the measure of each step on held-out topics, shape (steps, topics)."""
         values = np.empty((len(steps), positions.size))
         order = np.random.default_rng(self.tuner.seed).permutation(positions.size)
-        self._spent = 0
+        self._held_out_evaluations = 0
         folds = min(self.folds, positions.size)
         for fold in range(folds):
-            out = order[fold::folds]
-            fitting = np.delete(positions, out)
-            for step, tuner in enumerate(self._along(pool, data, fitting, steps, LOOSE_TOLERANCE)):
-                self._spent += tuner.n_evaluations_
+            test = order[fold::folds]
+            train = np.delete(positions, test)
+            for step, tuner in enumerate(self._fit_path(pool, data, train, steps, LOOSE_TOLERANCE)):
+                self._held_out_evaluations += tuner.n_evaluations_
                 depth = self.tuner.depth
-                values_out = measure_settings(
-                    pool, tuner.best_params_, [tuner.selection_measure], topics=positions[out], depth=depth
+                test_values = measure_settings(
+                    pool, tuner.best_params_, [tuner.selection_measure], topics=positions[test], depth=depth
                 )
-                values[step, out] = values_out[:, 0, 0]
+                values[step, test] = test_values[:, 0, 0]
             report(fold + 1, folds)
         return values
 
-    def _along(
+    def _fit_path(
         self,
         pool: CandidatePool,
         data: dict[str, Any],
@@ -170,9 +175,10 @@ class RidgeTuner(Tuner):
         steps: Sequence[_Step],
         tolerance: float | None = None,
     ) -> Iterator[GradientTuner]:
-        """Fit the steps in order and yield each tuner; with warm starts, each begins at the last result.
+        """Fit the steps in order on topics, by position, and yield the fitted tuner of each.
 
-        ``tolerance`` replaces the tuner's convergence tolerance for fits that are only compared.
+        With warm starts, each fit begins at the result of the previous one. `tolerance` replaces the tuner's
+        convergence tolerance, for fits that are only compared.
         """
         topics = [pool.topics[position] for position in positions.tolist()]
         start: dict[str, float] = {}
@@ -190,7 +196,8 @@ class RidgeTuner(Tuner):
             is_first = is_first and not space.free
             yield tuner
 
-    def _keep_path(self, names: Sequence[str], means: Doubles, errors: Doubles, best: int) -> None:
+    def _store_path(self, names: Sequence[str], means: Doubles, errors: Doubles, best: int) -> None:
+        """Set `path_` from the steps' names, means and standard errors, and the best step's position."""
         import pandas as pd
 
         self.path_ = pd.DataFrame(
@@ -198,11 +205,8 @@ class RidgeTuner(Tuner):
         )
 
 
-_Step = tuple[str, ParameterSpace, float]
-
-
 def _steps(formula: Formula, space: ParameterSpace, ridges: Sequence[float]) -> Iterator[_Step]:
-    """Yield the path's steps: name, space and regularisation strength."""
+    """Yield the path's steps: the simpler formulas, then penalties unless the last is the whole one."""
     if not all(a > b for a, b in itertools.pairwise((*ridges, 0.0))):
         raise InputError("bad ridges", value=list(ridges), accepted="falling strengths above 0")
     for name, fixed in formula.simpler:

@@ -25,13 +25,16 @@ _STEP_TOLERANCE, _SLOPE_TOLERANCE = 1e-14, 1e-15
 class Slope(NamedTuple):
     """The increasing function L'(t) = target + tau2 t - sum_j weight_j sigmoid((s_j - t) / tau1).
 
+    L is the objective :math:`L_q` of `KSong`, and its root t the threshold. B is the number of lists.
+
     Attributes
     ----------
     scores, weights : float64 Tensor (B, n)
         Weights are 0 on padding and sum to 1 over a list.
     target : float64 Tensor (B, 1)
-        (K + eps) / N.
+        (K + eps) / N, with the list's length N.
     tau1, tau2 : float
+        As in `KSong`.
     """
 
     scores: Tensor
@@ -41,7 +44,7 @@ class Slope(NamedTuple):
     tau2: float
 
     def rows(self, chosen: Tensor) -> Slope:
-        """Select lists."""
+        """Return the function of some lists, by a mask or indices."""
         scores, weights, target, tau1, tau2 = self
         return Slope(scores[chosen], weights[chosen], target[chosen], tau1, tau2)
 
@@ -74,7 +77,9 @@ def solve_thresholds(thresholds: Tensor, unknown: Tensor, slope: Slope) -> Tenso
     thresholds : float64 Tensor (B, 1)
         The known thresholds. On the CPU, unknown ones are filled in place.
     unknown : bool Tensor (B, 1)
+        Whether to solve for a list's threshold.
     slope : Slope
+        L' of all B lists.
 
     Returns
     -------
@@ -94,6 +99,7 @@ def solve_thresholds(thresholds: Tensor, unknown: Tensor, slope: Slope) -> Tenso
 
 
 def _solve(slope: Slope) -> Tensor:
+    """Return the roots of all lists, shape (B, 1), by the method of `solve_thresholds`."""
     scores, weights, target, tau1, tau2 = slope
     low, high, root = slope.bracket()
     step = high - low
@@ -148,14 +154,14 @@ class KSong(Song):
     inside : {"threshold", "rank"}
         The criterion for the top K. "threshold" compares the item's score with :math:`\lambda_q`. "rank"
         compares the bound of the item's rank with K, both divided by the list's length:
-        :math:`\psi(K / N_q - g_{q,i})`. It needs no lower-level problem, like earlier bounds of NDCG@K.
+        :math:`\psi(K / N_q - g_{q,i})`. Like earlier bounds of NDCG@K, it needs no lower-level problem.
     theoretical : bool
         If True, differentiate the weights too, through :math:`\lambda_q` by the implicit function theorem,
         as in the paper's results. If False (the paper's practical form), the weights are constant.
     scale : float, optional
-        Scale of psi, above 0. The default is 2 / max(c, 1), or 2 / max(c, 1)^2 for ``inside="rank"``, where
-        the bound contains the squared margin. With a much larger scale, such as 2 N_q, items far below rank
-        K have no gradient.
+        Scale of psi, above 0. With the margin c, the default is 2 / max(c, 1), or 2 / max(c, 1)^2 for
+        ``inside="rank"``, where the bound contains the squared margin. With a much larger scale, such as
+        2 N_q, items far below rank K have no gradient.
     eta : float or "solve", optional
         Step size of lambda, at least 0, or ``"solve"`` to minimise L_q on each sample. By default, whole
         lists are solved, and sampled lists take steps of 0.01 max(c, 1).
@@ -234,6 +240,7 @@ class KSong(Song):
         return [self.threshold, self.curvature] if self.theoretical else [self.threshold]
 
     def _select(self, batch: Sample, ranks: Tensor) -> Selection:
+        """Return the items' weights and their derivatives, and update the state."""
         cutoff = self._cutoffs(batch)
         assert cutoff is not None
         all_top = batch.lengths <= cutoff
