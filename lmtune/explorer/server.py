@@ -52,7 +52,7 @@ def policy() -> str:
 
 def page(script: str = "main", title: str = "lmtune explore") -> str:
     """Return a served page, which loads a script of `_FILES`."""
-    return _render(names=_NAMES, style="", policy="", kept="", script=script, title=title)
+    return _render(names=_NAMES, style="", policy="", exported="", script=script, title=title)
 
 
 def exported(view: View, turns: Turns, state: Mapping[str, Any]) -> str:
@@ -81,17 +81,17 @@ def exported(view: View, turns: Turns, state: Mapping[str, Any]) -> str:
         places = np.flatnonzero(~np.isnan(points[:, 0]))
         pictures[plane] = {"shape": list(shape), "places": places.tolist(), "first": len(vectors)}
         vectors += [*points[places]]
-    kept = []
+    measured = []
     for vector in vectors:
         named = view.space.named(vector)
         answer = turns.between(lambda named=named: answers.measured(view, named))  # type: ignore[misc]
         versus = turns.between(lambda named=named: answers.compared(view, named, state["pinned"], ""))  # type: ignore[misc]
-        kept.append({"measured": answer, "compared": versus})
+        measured.append({"measured": answer, "compared": versus})
     content = {
         "description": answers.description(view) | {"hasTexts": False},
         "state": dict(state),
         "pictures": pictures,
-        "answers": kept,
+        "answers": measured,
     }
     sources = {name: _site(f"{name}.js").encode() for name in MODULES}
     named_sources = {
@@ -103,7 +103,7 @@ def exported(view: View, turns: Turns, state: Mapping[str, Any]) -> str:
         style=_site("explore.css"),
         policy="default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'",
-        kept=json.dumps(content).replace("<", "\\u003c"),
+        exported=json.dumps(content).replace("<", "\\u003c"),
         script="",
         title="lmtune explore",
     )
@@ -154,8 +154,8 @@ class Answering:
     """
 
     script, title = "main", "lmtune explore"
-    others: Mapping[str, Answering] = MappingProxyType({})
-    """Sessions at further paths below the page's path."""
+    subsessions: Mapping[str, Answering] = MappingProxyType({})
+    """Sessions of further pages, by their paths below this page's path."""
 
     def __init__(self, kinds: Mapping[str, Callable[..., Any]]) -> None:
         self.turns, self._kinds = Turns(), dict(kinds)
@@ -201,8 +201,9 @@ class Session(Answering):
     view : View
         The view.
     menus : mapping, optional
-        The menus of several cases: ``choices``, the options by name; ``cases``, the options of each case by
-        its path in `Answering.others`; ``now``, the path of this case.
+        What the page needs for its menus, one for each categorical parameter: ``choices``, the options of
+        each parameter; ``cases``, the options of each case by its path in `Answering.subsessions`; ``now``,
+        the path of this case.
     """
 
     def __init__(self, view: View, menus: Mapping[str, Any] | None = None) -> None:
@@ -273,19 +274,19 @@ class Choosing(Session):
     ) -> None:
         paths = {f"case-{number}": dict(values) for number, values in enumerate(cases)}
 
-        def menus(number: int) -> dict[str, Any]:
+        def make_menus(number: int) -> dict[str, Any]:
             return {"choices": dict(choices), "cases": paths, "now": f"case-{number}"}
 
         def session(number: int) -> Session:
-            return Session(open_view(number), menus(number))
+            return Session(open_view(number), make_menus(number))
 
-        super().__init__(open_view(now), menus(now))
-        self.others = {path: _LazySession(partial(session, number)) for number, path in enumerate(paths)}
-        self.others[f"case-{now}"] = Session(self.view, menus(now))
+        super().__init__(open_view(now), make_menus(now))
+        self.subsessions = {path: _LazySession(partial(session, number)) for number, path in enumerate(paths)}
+        self.subsessions[f"case-{now}"] = Session(self.view, make_menus(now))
 
     def end(self) -> None:
         """Stop the evaluation in the background, of all cases."""
-        for session in self.others.values():
+        for session in self.subsessions.values():
             session.end()
         super().end()
 
@@ -357,7 +358,7 @@ class _Guard:
 def make_app(session: Answering, token: str, hosts: frozenset[str]) -> Starlette:
     """Make the application: ``/TOKEN/`` is the page, ``/TOKEN/ask/KIND`` answers posted questions.
 
-    Each session of `Answering.others` has the same routes below ``/TOKEN/PATH/``.
+    Each session of `Answering.subsessions` has the same routes below ``/TOKEN/PATH/``.
 
     Parameters
     ----------
@@ -371,7 +372,9 @@ def make_app(session: Answering, token: str, hosts: frozenset[str]) -> Starlette
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
 
-    sessions = {f"/{token}": session} | {f"/{token}/{path}": other for path, other in session.others.items()}
+    sessions = {f"/{token}": session} | {
+        f"/{token}/{path}": other for path, other in session.subsessions.items()
+    }
     routes = [route for home, one in sessions.items() for route in _routes(home, one)]
     return Starlette(routes=routes, middleware=[Middleware(_Guard, token=token, hosts=hosts)])
 

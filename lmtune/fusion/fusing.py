@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -127,7 +126,7 @@ class FusionResult(Shown, by="fusion_tables.fusion"):
     options : FusionOptions
         The options, with the methods that were used.
     how : str
-        Description of the folds.
+        How topics were split for tuning and evaluation, such as "5-fold cross-validation ...".
     rows : tuple of FusedRow
         By measure: single runs, then the methods.
     depths : dict of str to int
@@ -396,8 +395,14 @@ class _Fusion:
         chosen, evaluations, bound = self.choose(method, measure, self.topics, progress)
         options = self.options
         if method == "linear" and options.certify is not None and bound is None:
-            how: Any = {"tolerance": options.certify, "boxes": options.boxes, "depth": options.depth}
-            certificate = certify(self.pool(chosen), measure, chosen.weights, **how)
+            certificate = certify(
+                self.pool(chosen),
+                measure,
+                chosen.weights,
+                tolerance=options.certify,
+                boxes=options.boxes,
+                depth=options.depth,
+            )
             chosen, bound = replace(chosen, weights=certificate.weights), certificate.bound
             evaluations += certificate.boxes
             gap = certificate.bound - certificate.value
@@ -440,8 +445,11 @@ class _Fusion:
             [chosen] = variants
         if plan.fit is None:
             return chosen, evaluations, None
-        how = self.options.restarts, self.options.seed, self.options.depth, progress
-        tuner, fit_evaluations = plan.fit(Fitting(self.pool(chosen), measure, topics, *how))
+        options = self.options
+        task = Fitting(
+            self.pool(chosen), measure, topics, options.restarts, options.seed, options.depth, progress
+        )
+        tuner, fit_evaluations = plan.fit(task)
         weights = tuner.best_params_
         chosen = replace(chosen, weights={name: weights[name] for name in chosen.weights})
         if self.options.topic_weights is None:

@@ -101,6 +101,7 @@ def parse_families(measures: MeasuresLike, version: str = VERSIONS[0]) -> tuple[
 
 
 def _family(measure: Measure) -> Family:
+    """Return a measure of ir_measures as a family of one; without `values` if ir_measures computes it."""
     value = measure.declared.value
     if value is None:
         summary = Summary.SUM if is_sum(str(measure)) else Summary.MEAN
@@ -448,6 +449,7 @@ def _named(runs: RunsLike) -> Iterable[tuple[str, Any]]:
 
 
 def _columns_of(name: str, run: Any, settings: EvaluationOptions) -> RunColumns:
+    """Read a run's file, or convert a run that is in memory."""
     if isinstance(run, _PATH):
         return read_run_columns(run, lenient=settings.lenient, like_trec_eval=True)
     if isinstance(run, RunColumns):
@@ -506,10 +508,12 @@ def evaluate_run(
         for topic in topics
     ]
     present = [topic in retrieved for topic in topics]
-    columns = _columns(families, judged, present, settings, run.tag)
+    columns = _trec_eval_columns(families, judged, present, settings, run.tag)
     others = {family.labels[0]: family.summary for family in families if family.values is None}
     if others:
-        counted = {topic: _counted(rankings[topic], judgments[topic], settings) for topic in rankings}
+        counted = {
+            topic: _counted_documents(rankings[topic], judgments[topic], settings) for topic in rankings
+        }
         for label, floats in _from_ir_measures(judgments, counted, topics, [*others]).items():
             values = tuple(map(int, floats)) if others[label] is Summary.SUM else floats
             columns.append(MeasureColumn(label, others[label], values, _summarise(values, others[label])))
@@ -589,13 +593,28 @@ def topic_values(
     return pd.DataFrame(values, index=pd.Index(evaluation.topics, name="topic"))
 
 
-def _columns(
+def _trec_eval_columns(
     families: Sequence[Family],
     judged: list[JudgedRanking],
     present: list[bool],
     settings: EvaluationOptions,
     tag: str,
 ) -> list[MeasureColumn]:
+    """Compute the columns of the measures that ir_measures does not compute.
+
+    Parameters
+    ----------
+    families : sequence of Family
+        The measures; those without `values` are skipped.
+    judged : list of JudgedRanking
+        Each topic's ranking with gains, in the order of the columns' values.
+    present : list of bool
+        Whether the run has documents for each topic.
+    settings : EvaluationOptions
+        The version of trec_eval, and whether all judged topics count.
+    tag : str
+        The run's tag, the value of ``runid``.
+    """
     by_level = {judged[0].level: judged}
     columns = []
     for family in families:
@@ -651,7 +670,10 @@ def _mean(values: Iterable[float]) -> float:
     return total / count
 
 
-def _counted(docnos: list[bytes], judgments: Mapping[bytes, int], settings: EvaluationOptions) -> list[bytes]:
+def _counted_documents(
+    docnos: list[bytes], judgments: Mapping[bytes, int], settings: EvaluationOptions
+) -> list[bytes]:
+    """Return the ranked documents that count: the first `depth`, and only judged ones with `judged_only`."""
     counted = docnos if settings.depth is None else docnos[: settings.depth]
     if settings.judged_only:
         counted = [docno for docno in counted if judgments.get(docno, -1) >= 0]

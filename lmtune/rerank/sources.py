@@ -29,6 +29,9 @@ from lmtune.rerank.data import RankingData, RankingSplit
 from lmtune.rerank.features import compute_features, features_of, look_up_documents
 from lmtune.rerank.letor_folder import draw_queries, read_letor_folder
 
+Run = Mapping[str, Mapping[str, float]]
+"""A run: scores by topic and docno."""
+
 
 def run_data(
     run: RunLike,
@@ -193,8 +196,6 @@ def _doc_numbers(
         on_missing(len(missing), missing[0])
     return np.array([numbers[docno] for docno in docnos], np.int32)
 
-
-Run = Mapping[str, Mapping[str, float]]
 
 _VALIDATION_SHARE = 0.2
 _TRAINING_PARTS = ("train", "validation")

@@ -508,7 +508,7 @@ def test_a_copy_holds_the_same_values(view: View) -> None:
     html = exported(
         view, Turns(), {"setting": SETTING, "pinned": PINNED, "measure": "AP", "plane": "lambda,mu"}
     )
-    begin = html.index('id="kept">') + len('id="kept">')
+    begin = html.index('id="exported">') + len('id="exported">')
     content = json.loads(html[begin : html.index("</script>", begin)])
     kept = [own["measured"] for own in content["answers"]]
     for place, setting in enumerate((SETTING, PINNED, view.default)):

@@ -1,7 +1,7 @@
 // The source of answers: the server of this page, or the settings in an exported file.
 
-const kept = document.getElementById("kept");
-const content = kept ? JSON.parse(kept.textContent) : null;
+const exported = document.getElementById("exported");
+const content = exported ? JSON.parse(exported.textContent) : null;
 const page = Math.random().toString(36).slice(2);
 const serials = {};
 const waiting = {};

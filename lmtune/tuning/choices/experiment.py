@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import groupby, product
+from itertools import chain, groupby, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ from lmtune.tuning.experiment.result import DEFAULT, OPTIMAL, CollectionResult, 
 from lmtune.tuning.experiment.run import default_result, run_experiment
 from lmtune.tuning.space import ANALYSIS, EXPAND, MODEL, NONE, Choice, ParameterSpace
 
-_MOST = 256
+_MAX_CASES = 256
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,10 @@ def make_cases(
                 f"{choice.name} is given twice", value=choice.name, accepted="once, by --choose alone"
             )
     combined = list(product(*(choice.values for choice in choices)))
-    if len(combined) > _MOST:
-        raise InputError("too many combinations of choices", value=len(combined), accepted=f"{_MOST} at most")
+    if len(combined) > _MAX_CASES:
+        raise InputError(
+            "too many combinations of choices", value=len(combined), accepted=f"{_MAX_CASES} at most"
+        )
     return list(_cases(combined, names, collection, plan, of_model))
 
 
@@ -117,6 +119,7 @@ def _cases(
     plan: Mapping[str, Any],
     of_model: Mapping[str, Callable[[str], Any]],
 ) -> Iterator[Case]:
+    """Yield a case for each combination of options; other arguments as for `make_cases`."""
     for values in combined:
         case = dict(zip(names, values, strict=True))
         analysis: dict[str, Any] = {
@@ -140,26 +143,42 @@ def _option(collection: Collection, name: str) -> Any:
 
 
 def _parsed(name: str, value: str) -> str | tuple[str, ...] | None:
+    """Return the collection's argument for an option: a tuple of names for fields, else the option."""
     if not name.endswith("fields"):
         return value
     return () if value == NONE else tuple(value.split("+"))
 
 
-_SETTINGS = 16
-"""Settings per case in the first round of successive halving; the number doubles in each round."""
-_LAST = 2
-"""Cases that successive halving leaves for tuning."""
-_BOXES = 512
-"""Most boxes for a case's bound; more would cost about as much as tuning the case."""
+_FIRST_SETTINGS = 16
+"""Number of settings per case in the first round of successive halving; the number doubles in each round."""
+_FINALISTS = 2
+"""Number of cases that successive halving leaves for tuning."""
+_MAX_BOXES = 512
+"""Largest number of boxes for a case's bound; more would cost about as much as tuning the case."""
 
-_Figures = Mapping[Measure, Doubles]
-"""By measure: a mean for each fold's training topics, then one for all topics."""
-_Alive = Mapping[Measure, Sequence[set[int]]]
-"""By measure: the remaining cases of each fold, then those on all topics."""
+_MeansByMeasure = Mapping[Measure, Doubles]
+"""By measure, shape (folds + 1,): a mean over each fold's training topics, then one over all topics."""
+_RemainingCases = Mapping[Measure, Sequence[set[int]]]
+"""By measure: the numbers of the cases that remain on each fold, then of those on all topics."""
 
 
-def look(prepared: Prepared, case: Case, settings: int = _SETTINGS) -> dict[Measure, Doubles]:
-    """Return a case's best mean over a number of settings, on each fold's training topics and on all."""
+def look(prepared: Prepared, case: Case, settings: int = _FIRST_SETTINGS) -> dict[Measure, Doubles]:
+    """Measure a case at some settings, without tuning it; return its best means.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        The case's prepared collection.
+    case : Case
+        The case, with its measures and search space.
+    settings : int
+        Number of settings, spread over the space as in `lmtune.GridSearch`.
+
+    Returns
+    -------
+    dict of Measure to numpy.ndarray of float64, shape (folds + 1,)
+        The largest mean over the settings, on each fold's training topics, then on all topics.
+    """
     plan = case.plan
     surface = Surface.compute(
         prepared.pool, plan.measures, space=plan.grid_space, shape=(settings,), depth=plan.depth
@@ -177,7 +196,7 @@ def _compared_on(folds: Sequence[Fold]) -> list[list[str]]:
     return [*(list(fold.train) for fold in folds), list(everything)]
 
 
-def halve(cases: int, look_at: Callable[[int, int], _Figures]) -> dict[Measure, list[set[int]]]:
+def halve(cases: int, look_at: Callable[[int, int], _MeansByMeasure]) -> dict[Measure, list[set[int]]]:
     """Select promising cases by successive halving.
 
     Each round measures the remaining cases at twice as many settings and drops the worse half, so rounds cost
@@ -196,26 +215,26 @@ def halve(cases: int, look_at: Callable[[int, int], _Figures]) -> dict[Measure, 
     dict of Measure to list of set of int
         The remaining cases, at most two, on each fold and on all topics.
     """
-    settings, left = _SETTINGS, set(range(cases))
-    alive: dict[Measure, list[set[int]]] = {}
-    while not alive or any(len(remaining) > _LAST for races in alive.values() for remaining in races):
+    settings, left = _FIRST_SETTINGS, set(range(cases))
+    remaining: dict[Measure, list[set[int]]] = {}
+    while not remaining or any(len(race) > _FINALISTS for race in chain(*remaining.values())):
         seen = {case: look_at(case, settings) for case in sorted(left)}
         for measure, first in seen[min(left)].items():
-            races = alive.setdefault(measure, [set(range(cases)) for _ in first])
-            for position, remaining in enumerate(races):
-                kept = max(_LAST, -(-len(remaining) // 2))
-                races[position] = set(
-                    sorted(remaining, key=lambda c: (-seen[c][measure][position], c))[:kept]
-                )
-        left = set().union(*(remaining for races in alive.values() for remaining in races))
+            races = remaining.setdefault(measure, [set(range(cases)) for _ in first])
+            for position, race in enumerate(races):
+                size = max(_FINALISTS, -(-len(race) // 2))
+                races[position] = set(sorted(race, key=lambda c: (-seen[c][measure][position], c))[:size])
+        left = set().union(*chain(*remaining.values()))
         settings *= 2
-    return alive
+    return remaining
 
 
 def beaten(
-    pool: CandidatePool, folds: Sequence[Fold], case: Case, goals: _Figures
+    pool: CandidatePool, folds: Sequence[Fold], case: Case, goals: _MeansByMeasure
 ) -> dict[Measure, tuple[float, int]] | None:
-    """Try to prove that no setting of a case reaches any of the goals, by one branch and bound per measure.
+    """Try to prove that a case is beaten: that none of its settings reaches any of the goals.
+
+    Each measure has a branch and bound of its own, over the case's range of parameters.
 
     Parameters
     ----------
@@ -231,8 +250,9 @@ def beaten(
     Returns
     -------
     dict of Measure to (float, int), or None
-        The upper bound on all topics and the number of boxes. None if a setting may reach a goal, the proof
-        needs too many boxes, or the model cannot be certified.
+        By measure, the proof: an upper bound of the case's mean over all topics, and the number of boxes.
+        None without a proof: a setting may reach a goal, the proof needs too many boxes, or the model cannot
+        be certified.
     """
     try:
         proof_of(find_model(case.plan.model).formula)
@@ -260,7 +280,7 @@ def _below(problem: Problem, weights: Doubles, goals: Doubles) -> tuple[float, i
     while left:
         jobs = [(box, sides) for box in left for sides in parts_of(problem, box, boxes)]
         boxes += len(jobs)
-        if boxes > _BOXES or any(box.final for box in left):
+        if boxes > _MAX_BOXES or any(box.final for box in left):
             return None
         parts = map_range(partial(_bound_job, problem, jobs), len(jobs))
         left = []
@@ -274,6 +294,7 @@ def _below(problem: Problem, weights: Doubles, goals: Doubles) -> tuple[float, i
 
 
 def _bound_job(problem: Problem, jobs: Sequence[tuple[Box, Sides]], number: int) -> Box:
+    """Bound the box of a job, given by its number for `map_range`."""
     return bound_part(problem, *jobs[number])
 
 
@@ -467,25 +488,24 @@ def tune_choices(
             Problem.check(measure)
     search = _CaseSearch(cases, split, inner, progress if callable(progress) else silent)
     proofs: dict[tuple[Measure, int], CaseProof] = {}
-    alive: _Alive = {}
+    remaining: _RemainingCases = {}
     if race and certify is None:
-        alive = halve(len(cases), search.look)
-        search.tune_all({0}.union(*(remaining for races in alive.values() for remaining in races)))
+        remaining = halve(len(cases), search.look)
+        search.tune_all({0}.union(*chain(*remaining.values())))
     elif race:
         proofs = dict(search.tune_unbeaten())
     else:
         search.tune_all(range(len(cases)))
     numbers = range(len(cases))
-    rows = tuple(_rows(search.results, search.scores, alive))
+    rows = tuple(_rows(search.results, search.scores, remaining))
     chosen = tuple(choices), tuple(cases)
     results = tuple(search.results[number] for number in numbers)
     result = ChoiceResult(results[0].name, *chosen, results, rows, proofs, inner, race)
     used = 0 if result.recommended is None else result.recommended.final
     with search.prepare_case(used) as (case, prepared):
         if all(row.method == DEFAULT for row in search.results[used].rows):
-            search.tune(
-                used, case, prepared
-            )  # Only its default was measured, but the folder needs all methods.
+            # Only its default was measured, but the folder needs all methods.
+            search.tune(used, case, prepared)
     results = tuple(search.results[number] for number in numbers)
     if certify is not None:
         proofs |= dict(_prove(cases, results, split, certify, search.progress))
@@ -507,10 +527,11 @@ class _CaseSearch:
     def prepare_case(self, number: int) -> Iterator[tuple[Case, Prepared]]:
         """Prepare a case's collection."""
         case = self.cases[number]
-        how: Any = {"beside": [case.collection.analyzer() for case in self.cases], "progress": self.progress}
-        yield case, prepare(case.collection, self.split, case.plan, **how)
+        analyzers = [case.collection.analyzer() for case in self.cases]
+        prepared = prepare(case.collection, self.split, case.plan, beside=analyzers, progress=self.progress)
+        yield case, prepared
 
-    def look(self, number: int, settings: int = _SETTINGS) -> _Figures:
+    def look(self, number: int, settings: int = _FIRST_SETTINGS) -> _MeansByMeasure:
         """Return a case's best means for `halve`."""
         with self.prepare_case(number) as (case, prepared):
             return look(prepared, case, settings)
@@ -519,9 +540,10 @@ class _CaseSearch:
         """Tune these cases, and measure the defaults of the others."""
         for number in range(len(self.cases)):
             with self.prepare_case(number) as (case, prepared):
-                self.tune(number, case, prepared) if number in numbers else self.measure_default(
-                    number, case, prepared
-                )
+                if number in numbers:
+                    self.tune(number, case, prepared)
+                else:
+                    self.measure_default(number, case, prepared)
 
     def tune_unbeaten(self) -> Iterator[tuple[tuple[Measure, int], CaseProof]]:
         """Tune cases, promising ones first, and drop those that are proven to lose; yield these proofs.
@@ -546,7 +568,7 @@ class _CaseSearch:
             for measure, (bound, boxes) in bounds.items():
                 yield (measure, number), CaseProof(0.0, bound, boxes)
 
-    def _goals(self) -> _Figures:
+    def _goals(self) -> _MeansByMeasure:
         """Return the goals of proofs: the lowest of the methods' best means over the cases tuned so far."""
         best: dict[_Key, Doubles] = {}
         for scores in self.scores.values():
@@ -613,7 +635,9 @@ def _all_topics(row: Row) -> float:
 
 
 def _rows(
-    results: Mapping[int, CollectionResult], scores: Mapping[int, dict[_Key, Doubles]], alive: _Alive
+    results: Mapping[int, CollectionResult],
+    scores: Mapping[int, dict[_Key, Doubles]],
+    remaining: _RemainingCases,
 ) -> Iterator[ChosenRow]:
     """Choose a case for each measure, method and fold, among those that the fold's race did not drop."""
     sizes = [len(fold.test) for fold in results[0].folds]
@@ -623,7 +647,7 @@ def _rows(
         rows_by_case = {case: row for case, row in rows if (row.measure, row.method) == key}
         missing = np.full(len(sizes) + 1, np.nan)
         table = np.stack([scores[case].get(key, missing) for case in range(len(scores))])
-        for fold, left in enumerate(alive.get(key[0], ()) if key[1] != DEFAULT else ()):
+        for fold, left in enumerate(remaining.get(key[0], ()) if key[1] != DEFAULT else ()):
             table[[case not in left for case in range(len(results))], fold] = np.nan
         *picks, final = np.argmax(np.nan_to_num(table, nan=-1.0), axis=0).tolist()
         values = np.concatenate(
