@@ -227,7 +227,7 @@ def test_tuning_starts_from_an_engine(tmp_path: Path) -> None:
     tune = "tune c --grid 3x3 --restarts 0 --no-approx -m AP --from-engine index.json"
     code, out, err = run(f"{tune} --output kept --model bm25:lucene")
     assert code == 0, err
-    assert "k1 = 0.812, b = 0.333 (default)" in out
+    assert "keep the default, k1 = 0.812, b = 0.333\n" in out
     record = json.loads((tmp_path / "kept/made.json").read_text())
     assert record["plan"]["model"] == "bm25:lucene"
     assert record["collections"][0]["analysis"] == {"stemmer": "none", "stopwords": "lucene"}
