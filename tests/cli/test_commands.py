@@ -22,6 +22,7 @@ from support import read_answer
 import lmtune
 from lmtune.cli.main import app
 from lmtune.io.runs import read_run
+from lmtune.report.comparison_tables import p_value_text
 
 SEED_WORDS = [f"word{i}" for i in range(40)]
 
@@ -187,6 +188,7 @@ def test_tune_opens_with_the_answer_and_ends_with_its_command(home: Path) -> Non
         title, answer = read_answer(shown.stdout)
         lines = shown.stdout.splitlines()
         assert title.startswith("one: bm25, ")
+        assert p_value_text(rows["Direct"]["p_value_default"]) in answer["Difference"]
         assert answer["MAP"].startswith(f"{best['mean']:.4f}; ")
         assert "k1 = 1.2, b = 0.75" in answer["MAP" if best["method"] != "Default" else "Recommended"]
         assert "Fold" not in shown.stdout and "documents," not in shown.stdout

@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from one_p_value import p_values_by_difference
 from support import read_answer
 
 from lmtune.cli.main import app
 from lmtune.io.runs import read_run
 from lmtune.measures.from_files import topic_values
+from lmtune.report.comparison_tables import p_value_text
 
 TOPICS = range(1, 11)
 
@@ -95,7 +97,8 @@ def test_the_answer_the_run_and_the_file_have_one_recommendation(
     given += ("--method", "shrunk,equal,combmnz,rrf")
     code, out, err = fused(*given, "--output", "fused.run")
     assert code == 0, err
-    answer = read_answer(out)[1]["Recommended"]
+    lines = read_answer(out)[1]
+    answer = lines["Recommended"]
     code, text, _ = fused(*given, "--format", "json")
     assert code == 0
     Path("fused.json").write_text(text)
@@ -106,6 +109,10 @@ def test_the_answer_the_run_and_the_file_have_one_recommendation(
     shrunk = next(own for own in found["rows"] if own["method"] == "shrunk")
     is_better = (shrunk["p_best_single"] or 1.0) < 0.05 and shrunk["held_out"] > best["held_out"]
     assert row is (shrunk if is_better else best)
+    p_values = p_values_by_difference(found)
+    assert len(p_values) == 9 and all(len(known) == 1 for known in p_values.values())
+    if shrunk["p_best_single"] is not None:
+        assert f", {p_value_text(shrunk['p_best_single'])} (paired t-test)" in lines["Difference"]
     assert found["output"]["method"] == row["method"]
     single = next(iter(row["weights"])) if row["method"] == "single" else None
     assert answer.startswith(f"{single} alone" if single else row["method"])
