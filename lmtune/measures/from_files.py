@@ -329,7 +329,7 @@ def evaluations(
     settings = for_judgments(settings, qrels)
     check(settings)
     families = parse_families(measures, settings.version)
-    reads = _needed_besides_gains(families)
+    reads = needed_besides_gains(families)
     if reads == STRATA and settings.judged_only:
         accepted = "no --judged-only, or other measures"
         raise InputError("estimates from sampled judgments need the unjudged documents", accepted=accepted)
@@ -349,7 +349,7 @@ def evaluate_by_each(
         yield [evaluate_run(judgments, run, families, settings, file=file) for judgments in judgment_sets]
 
 
-def _needed_besides_gains(families: Sequence[Family]) -> str | None:
+def needed_besides_gains(families: Sequence[Family]) -> str | None:
     """Return what the measures need from judgments besides gains: `STRATA`, `SUBTOPICS` or None.
 
     Measures of subtopics can only be combined with each other and with Judged.

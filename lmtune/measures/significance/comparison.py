@@ -17,7 +17,14 @@ from lmtune.arrays import Doubles
 from lmtune.errors import InputError, PathLike, as_text
 from lmtune.io.frames import named_runs
 from lmtune.io.rows import QrelsLike, RunsLike
-from lmtune.measures.from_files import EvaluationOptions, as_judgments, evaluations, for_judgments
+from lmtune.measures.from_files import (
+    EvaluationOptions,
+    as_judgments,
+    evaluations,
+    for_judgments,
+    needed_besides_gains,
+    parse_families,
+)
 from lmtune.measures.measure import MeasuresLike, parse_measures
 from lmtune.measures.residual_bounds import JUDGED, check_bounded, difference_bounds, lists_nonrelevant
 from lmtune.measures.significance.tests import (
@@ -611,7 +618,8 @@ def compare_runs(
             )
             for one in contrasts
         )
-    if not lists_nonrelevant(as_judgments(qrels, settings.topics)):
+    reads = needed_besides_gains(parse_families(labels))
+    if not lists_nonrelevant(as_judgments(qrels, settings.topics, reads)):
         judged = []
         if residuals:
             note("the judgments list only relevant documents: all others are unjudged in the bounds")
