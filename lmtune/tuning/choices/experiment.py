@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, groupby, product
@@ -502,14 +501,10 @@ def tune_choices(
     results = tuple(search.results[number] for number in numbers)
     result = ChoiceResult(results[0].name, *chosen, results, rows, proofs, inner, race)
     used = 0 if result.recommended is None else result.recommended.final
-    with search.prepare_case(used) as (case, prepared):
-        if all(row.method == DEFAULT for row in search.results[used].rows):
-            # Only its default was measured, but the folder needs all methods.
-            search.tune(used, case, prepared)
-    results = tuple(search.results[number] for number in numbers)
+    _, prepared = search.prepare_case(used)
     if certify is not None:
         proofs |= dict(_prove(cases, results, split, certify, search.progress))
-    return replace(result, results=results, proofs=proofs), prepared
+    return replace(result, proofs=proofs), prepared
 
 
 @dataclass
@@ -523,27 +518,26 @@ class _CaseSearch:
     results: dict[int, CollectionResult] = field(default_factory=dict)
     scores: dict[int, dict[_Key, Doubles]] = field(default_factory=dict)
 
-    @contextmanager
-    def prepare_case(self, number: int) -> Iterator[tuple[Case, Prepared]]:
+    def prepare_case(self, number: int) -> tuple[Case, Prepared]:
         """Prepare a case's collection."""
         case = self.cases[number]
         analyzers = [case.collection.analyzer() for case in self.cases]
         prepared = prepare(case.collection, self.split, case.plan, beside=analyzers, progress=self.progress)
-        yield case, prepared
+        return case, prepared
 
     def look(self, number: int, settings: int = _FIRST_SETTINGS) -> _MeansByMeasure:
         """Return a case's best means for `halve`."""
-        with self.prepare_case(number) as (case, prepared):
-            return look(prepared, case, settings)
+        case, prepared = self.prepare_case(number)
+        return look(prepared, case, settings)
 
     def tune_all(self, numbers: Container[int]) -> None:
         """Tune these cases, and measure the defaults of the others."""
         for number in range(len(self.cases)):
-            with self.prepare_case(number) as (case, prepared):
-                if number in numbers:
-                    self.tune(number, case, prepared)
-                else:
-                    self.measure_default(number, case, prepared)
+            case, prepared = self.prepare_case(number)
+            if number in numbers:
+                self.tune(number, case, prepared)
+            else:
+                self.measure_default(number, case, prepared)
 
     def tune_unbeaten(self) -> Iterator[tuple[tuple[Measure, int], CaseProof]]:
         """Tune cases, promising ones first, and drop those that are proven to lose; yield these proofs.
@@ -551,20 +545,20 @@ class _CaseSearch:
         No method would choose a dropped case, on any fold or on all topics. Therefore the choices are the
         same as without dropping.
         """
-        with self.prepare_case(0) as (case, prepared):
-            self.tune(0, case, prepared)
+        case, prepared = self.prepare_case(0)
+        self.tune(0, case, prepared)
         seen = {number: self.look(number) for number in range(1, len(self.cases))}
         first = next(iter(next(iter(seen.values()))))
         for number in sorted(seen, key=lambda number: -seen[number][first][-1]):
-            with self.prepare_case(number) as (case, prepared):
-                goals = self._goals()
-                bounds = None
-                if all((seen[number][measure] < least).all() for measure, least in goals.items()):
-                    bounds = beaten(prepared.pool, prepared.folds, case, goals)
-                if bounds is None:
-                    self.tune(number, case, prepared)
-                    continue
-                self.measure_default(number, case, prepared)
+            case, prepared = self.prepare_case(number)
+            goals = self._goals()
+            bounds = None
+            if all((seen[number][measure] < least).all() for measure, least in goals.items()):
+                bounds = beaten(prepared.pool, prepared.folds, case, goals)
+            if bounds is None:
+                self.tune(number, case, prepared)
+                continue
+            self.measure_default(number, case, prepared)
             for measure, (bound, boxes) in bounds.items():
                 yield (measure, number), CaseProof(0.0, bound, boxes)
 

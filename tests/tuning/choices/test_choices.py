@@ -20,7 +20,6 @@ from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import parse_measure
 from lmtune.report.figures import alt_text
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
-from lmtune.tuning.choices import experiment
 from lmtune.tuning.choices.experiment import (
     INTERACTIONS,
     Case,
@@ -384,19 +383,3 @@ def test_halving_leaves_the_choice_to_training_topics(collection: Collection) ->
     assert len(tuned) < 4
     assert len(result.known_rows((measure, DEFAULT))) == 4
     assert result.bound(measure) is None
-
-
-@pytest.mark.slow
-def test_an_untuned_case_whose_default_is_best_is_tuned_at_last(
-    collection: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cases = cases_of(collection, CHOICES)
-    best = tune_choices(CHOICES, cases, SPLIT)[0]
-    measure = cases[0].plan.measures[0]
-    default = next(one for one in best.rows if one.row.method == DEFAULT).final
-    others = [{case for case in range(4) if case != default}] * 4
-    monkeypatch.setattr(experiment, "halve", lambda *_: {measure: others})
-    monkeypatch.setattr(experiment, "_best", lambda rows: next(r for r in rows if r.row.method == DEFAULT))
-    result, ready = tune_choices(CHOICES, cases, SPLIT, race=True)
-    assert default in result.known_rows((measure, "Direct"))
-    assert ready.collection == cases[default].collection
