@@ -52,4 +52,4 @@ def _differences(content: Any) -> Iterator[tuple[tuple[object, ...], str, str, f
 
 def _run_of(single: dict[str, Any]) -> str:
     [name] = [name for name, weight in single["weights"].items() if weight]
-    return name
+    return str(name)

@@ -173,7 +173,7 @@ def _called(
 def _errors(called: Values, differs: Values) -> tuple[float, float, float]:
     """Return whether an equal pair is called, the share of equal pairs among the called, and the power."""
     is_equal = differs == 0.0
-    false, found = np.count_nonzero(called[is_equal]), np.count_nonzero(called)
+    false, found = int(np.count_nonzero(called[is_equal])), int(np.count_nonzero(called))
     right = called[~is_equal] == np.sign(differs[~is_equal])
     return float(false > 0), false / max(found, 1), float(right.mean()) if right.size else math.nan
 

@@ -308,7 +308,11 @@ def test_what_is_wrong_is_one_line_of_its_command(
 def _commands(group: Group) -> Iterator[Command]:
     for name in group.members:
         loaded = group.load(name)
-        yield from _commands(loaded) if isinstance(loaded, Group) else [loaded]  # type: ignore[list-item]
+        if isinstance(loaded, Group):
+            yield from _commands(loaded)
+        else:
+            assert isinstance(loaded, Command)
+            yield loaded
 
 
 def test_titles_of_option_groups_are_short_and_plain() -> None:

@@ -199,7 +199,7 @@ def test_a_mean_is_better_than_those_that_holms_tests_say() -> None:
     base, measure = rng.uniform(0.2, 0.4, (3, 50, 1)), exponential_ndcg(5)
     shifts = {"a": 0.0, "b": 0.002, "c": 0.05}
     values = {name: base + shift + 0.02 * rng.normal(size=base.shape) for name, shift in shifts.items()}
-    outcomes = [Outcome(name, float("nan"), (measure,), own) for name, own in values.items()]
+    outcomes = [Outcome(name, (), (measure,), own) for name, own in values.items()]
     rows = pd.DataFrame(rows_of(outcomes, measure, over="trials", printed={"a": "0.5"}, column="NDCG@5"))
     of_query = {name: own.mean(axis=0)[:, 0] for name, own in values.items()}
     means = {name: own.mean() for name, own in of_query.items()}
