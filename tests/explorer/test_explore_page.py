@@ -442,7 +442,7 @@ def test_the_pointer_reads_the_surface(opened: Chrome) -> None:
     said = run(opened, f"return {part('under')}.textContent")
     assert re.fullmatch(
         r"lambda [\d.]+, mu [\d.,]+: 0\.\d{4}"
-        r"(, the best|, 0\.\d{4} below the best, (not )?significantly)",
+        r"(, the best|, 0\.\d{4} below the best(, proven within 0\.01)?)",
         said,
     ), said
     before = command_of(opened)
