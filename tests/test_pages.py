@@ -336,6 +336,22 @@ def test_the_makefile_has_the_targets_that_the_readme_names() -> None:
         assert f"\n{target}:" in makefile
 
 
+def test_the_claims_are_counted() -> None:
+    page = PAGES["docs/claims.md"]
+    kinds = re.findall(r"[^|]+", page.split("| paper | claims |")[1].split("\n")[0].strip())
+    verdicts = [kind.strip() for kind in kinds]
+    sections = {title: text for title, _, text in (part.partition("\n") for part in page.split("\n## ")[1:])}
+    rows = []
+    for title, text in sections.items():
+        counts = [len(re.findall(rf"^\| [^|]+ \| {verdict} \|", text, re.MULTILINE)) for verdict in verdicts]
+        printed = re.search(rf"^\| \[{title}\]\S+ \|(.+)\|$", page, re.MULTILINE)
+        assert printed is not None
+        rows.append([int(cell) for cell in printed[1].split("|")])
+        assert rows[-1] == [sum(counts), *counts], title
+        assert sum(counts) == text.count("\n| ") - 1, title
+    assert f"| all | {' | '.join(str(sum(column)) for column in zip(*rows, strict=True))} |" in page
+
+
 def test_every_model_has_its_formula() -> None:
     section = PAGES["docs/computes.md"].partition("\n## Models\n")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `") and "--model" not in line]
