@@ -74,25 +74,19 @@ def tuning_answer(result: CollectionResult) -> Answer | None:
 
 def near_text(result: CollectionResult, near: NearOptimal) -> str:
     """Describe the near-optimal region; if it is empty, the setting with the smallest bound."""
-    inside, confidence = near.settings[near.inside], f"one-sided {1.0 - LEVEL:.0%}"
+    inside, confidence = near.settings[near.inside], f"{1.0 - LEVEL:.0%}"
     if not len(inside):
         setting = near.settings[near.closest].tolist()
         closest = setting_text(result, dict(zip(near.names, setting, strict=True)))
         least = at_most(float(near.bounds.min()))
-        return (
-            f"none proven within {near.margin:g} of the best; {closest} is proven within {least} "
-            f"({confidence})"
-        )
+        return f"none within {near.margin:g} ({confidence}); {closest} within {least}"
     low, high = (
         setting_values(result, dict(zip(near.names, ends.tolist(), strict=True)))
         for ends in (inside.min(axis=0), inside.max(axis=0))
     )
     free = [name for name, column in zip(near.names, near.settings.T, strict=True) if np.ptp(column) > 0.0]
     ranges = ", ".join(f"{name} in [{low[name]}, {high[name]}]" for name in free)
-    return (
-        f"{len(inside)} of {len(near.settings)} settings proven within {near.margin:g} of the best "
-        f"({confidence}): {ranges}"
-    )
+    return f"{len(inside)} settings within {near.margin:g} ({confidence}): {ranges}"
 
 
 def _split_text(test: int, folds: int, train: int) -> str:
