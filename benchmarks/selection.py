@@ -93,7 +93,7 @@ def draws(case: str, measure_name: str, folds: int, number: int, seed: int) -> I
         return pool_for(index, texts, dataset.qrels, name=dataset.name, model=model)
 
     whole = pool_of(usable)
-    plan = lmtune.Plan(measures=(measure,), model=model, baseline={})
+    plan = lmtune.Plan(measures=(measure,), model=model, baseline={}, bag=False)
     for draw in range(number):
         rng = np.random.default_rng([seed, draw])
         chosen = {*rng.permutation(usable)[: int(size)].tolist()}

@@ -98,8 +98,8 @@ def experiment(
         "notes": pd.DataFrame(notes, columns=["collection", "note"]),
     }
     if tolerance:
-        lost = gaps.groupby(["collection", "measure", "method"], sort=False).mean().drop(columns="fold")
-        results |= {"lost": lost.reset_index(), "gaps": gaps}
+        means = gaps.groupby(["measure", "collection", "method"], sort=False).mean().drop(columns="fold")
+        results |= {"gaps": means.map("{:z.4f}".format).reset_index(), "fold_gaps": gaps}
     return results
 
 
@@ -113,7 +113,7 @@ def compare(*, dataset: str, searched: Mapping[str, Any], tolerance: float) -> d
         measure and method), and ``notes``.
     """
     # the plan's default for RankNet's cost is coordinate descent
-    plan = Plan(tuple(parse_measures(MEASURES)), approx=False, final=False, **searched)
+    plan = Plan(tuple(parse_measures(MEASURES)), approx=False, bag=False, final=False, **searched)
     [collection] = named_collections([folder_of(dataset)], Collection())
     prepared = prepare(collection, Split(), plan)
     result = run_experiment(prepared.pool, prepared.folds, plan, notes=prepared.notes)
@@ -131,11 +131,11 @@ def compare(*, dataset: str, searched: Mapping[str, Any], tolerance: float) -> d
 
 
 def _gaps(prepared: Prepared, result: CollectionResult, tolerance: float) -> Iterator[dict[str, Any]]:
-    """Split losses into the two errors: yield a row for each measure, fold and method.
+    """Split the losses of Direct and RankNet; yield a row for each measure, fold and method.
 
-    ``missed`` is the optimisation error on the training topics, relative to their certified best;
-    ``unproven`` is the certificate's gap. ``few_topics`` is the loss of this best on the test topics,
-    relative to Optimal. ``beyond`` is the further loss of the method.
+    ``optimisation gap`` is the loss on the training topics against the best setting there, ``its tolerance``
+    the difference between that setting and its certified bound. ``estimation gap`` is the loss of that
+    setting on the test topics against Optimal, and ``test gap`` is the method's own loss there.
     """
     fits = {(row.measure, row.method): row.fits for row in result.rows}
     for measure in dict.fromkeys(row.measure for row in result.rows):
@@ -151,10 +151,10 @@ def _gaps(prepared: Prepared, result: CollectionResult, tolerance: float) -> Ite
             parts = decompose(values, *map(prepared.pool.positions, (fold.train, fold.test)))
             for method in (DIRECT, RANKNET):
                 yield {"measure": str(measure), "method": method, "fold": number + 1} | {
-                    "missed": parts[method]["optimisation"],
-                    "unproven": proven.bound_ - proven.best_value_,
-                    "few_topics": -parts[OPTIMAL]["part"],
-                    "beyond": parts[method]["part"],
+                    "optimisation gap": parts[method]["optimisation"],
+                    "its tolerance": proven.bound_ - proven.best_value_,
+                    "estimation gap": -parts[OPTIMAL]["part"],
+                    "test gap": parts[method]["part"] - parts[OPTIMAL]["part"],
                 }
 
 

@@ -75,7 +75,7 @@ def examine(
 ) -> dict[str, Any]:
     """Tune on all topics; return rows of ``points``, the setting, and of ``ascents``, by step."""
     pool, judged_by = load_pool(dataset, topics=topics, seed=seed), parse_measure(measure)
-    plan = Plan((judged_by,), approx=False, final=False, seed=seed)
+    plan = Plan((judged_by,), approx=False, bag=False, final=False, seed=seed)
     result = run_experiment(pool, [Fold(pool.topics, pool.topics)], plan)
     [fit] = next(row.fits for row in result.rows if row.method == method)
     mean = MeanOnPool(pool, judged_by, plan.space, plan.depth)

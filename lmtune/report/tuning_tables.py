@@ -79,7 +79,8 @@ def mean_table(results: Sequence[CollectionResult]) -> Table:
     """Return the table of means over test topics: a row a method, a column a collection."""
     rows_by_key = [{(row.measure, row.method): row for row in result.rows} for result in results]
     groups: dict[Measure, list[list[str | Cell]]] = {}
-    for measure, method in dict.fromkeys(key for rows in rows_by_key for key in rows):
+    longest_first = sorted(rows_by_key, key=len, reverse=True)
+    for measure, method in dict.fromkeys(key for rows in longest_first for key in rows):
         group = groups.setdefault(measure, [])
         means = [
             _mean(rows.get((measure, method)), result)

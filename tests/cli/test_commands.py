@@ -181,14 +181,14 @@ def test_tune_opens_with_the_answer_and_ends_with_its_command(home: Path) -> Non
 
     del rows["Optimal"]
     [best] = [row for row in rows.values() if row["recommended"]]
-    assert best["method"] == ("Direct" if rows["Direct"]["better"] else "Default")
+    assert best["method"] == ("Bagged" if rows["Bagged"]["better"] else "Default")
     for output, ways in (([], "--model"), (["--output", "kept/answer"], "--from")):
         shown = lmtune_command(*tune, "--baseline", "k1=1.2,b=0.75", *output, cwd=home)
         assert shown.returncode == 0, shown.stderr
         title, answer = read_answer(shown.stdout)
         lines = shown.stdout.splitlines()
         assert title.startswith("one: bm25, ")
-        assert p_value_text(rows["Direct"]["p_value_default"]) in answer["Difference"]
+        assert p_value_text(rows["Bagged"]["p_value_default"]) in answer["Difference"]
         assert answer["MAP"].startswith(f"{best['mean']:.4f}; ")
         assert "k1 = 1.2, b = 0.75" in answer["MAP" if best["method"] != "Default" else "Recommended"]
         assert "Fold" not in shown.stdout and "documents," not in shown.stdout
@@ -259,13 +259,14 @@ def test_gradient_free_searches_add_rows(home: Path) -> None:
         "method",
         "Default",
         "Direct",
+        "Bagged",
         "RankNet",
         "Approx",
         "SPSA",
         "FDSA",
         "Optimal",
     ]
-    assert [row[rows[0].index("evaluations")] for row in rows[5:7]] == ["20", "20"]
+    assert [row[rows[0].index("evaluations")] for row in rows[6:8]] == ["20", "20"]
     wrong = lmtune_command(*arguments, "--also", "newton", cwd=home)
     assert wrong.returncode == 2
     assert wrong.stderr.endswith("accepted: spsa, fdsa\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def test_one_topic_gives_its_best_setting_and_fixed_parameters_stay() -> None:
 
 def test_it_is_a_row_that_replaces_direct_for_few_topics_and_parameters() -> None:
     pool = CandidatePool.build(*random_collection(7, documents=60, topics=8))
-    plan = Plan((AP,), grid=(4, 5), approx=False, bag=True, restarts=0)
+    plan = Plan((AP,), grid=(4, 5), approx=False, restarts=0)
     folds = cross_validation(pool.topics, 2, seed=0)
     result = run_experiment(pool, folds, plan)
     [row] = [row for row in result.rows if row.method == BAGGED]
@@ -66,5 +67,7 @@ def test_it_is_a_row_that_replaces_direct_for_few_topics_and_parameters() -> Non
     assert row.final is not None and plan.space.contains(row.final.params)
     many = [Fold(tuple(map(str, range(51))), ("x",))]
     assert plan.fixed_method(many) == DIRECT
-    assert Plan((AP,), model="sdm", bag=True).fixed_method(folds) == APPROX
-    assert Plan((AP,)).fixed_method(folds) == DIRECT
+    assert Plan((AP,), model="sdm").fixed_method(folds) == APPROX
+    without = replace(plan, bag=False)
+    assert without.fixed_method(folds) == DIRECT
+    assert BAGGED not in {row.method for row in run_experiment(pool, folds, without).rows}

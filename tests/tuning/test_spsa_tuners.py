@@ -16,7 +16,7 @@ from lmtune.measures.evaluate import measure
 from lmtune.measures.measure import parse_measures
 from lmtune.tuning.direct import GridSearch
 from lmtune.tuning.experiment.plan import Plan
-from lmtune.tuning.experiment.result import APPROX, DIRECT, OPTIMAL, RANKNET
+from lmtune.tuning.experiment.result import APPROX, BAGGED, DIRECT, OPTIMAL, RANKNET
 from lmtune.tuning.experiment.run import run_experiment
 from lmtune.tuning.gradient_free import FDSA, SPSA, Gains
 from lmtune.tuning.space import ParameterSpace
@@ -158,7 +158,7 @@ def test_rows_of_an_experiment(pool: CandidatePool) -> None:
     folds = cross_validation(pool.topics, 2)
     result = run_experiment(pool, folds, plan)
     rows = {(str(row.measure), row.method): row for row in result.rows}
-    methods = [DIRECT, RANKNET, APPROX, "FDSA", "SPSA", OPTIMAL]
+    methods = [DIRECT, BAGGED, RANKNET, APPROX, "FDSA", "SPSA", OPTIMAL]
     assert list(rows) == [(measure, method) for measure in ("AP", "P@5") for method in methods]
     for name in ("AP", "P@5"):
         for number, fold in enumerate(folds):

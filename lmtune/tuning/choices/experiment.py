@@ -131,7 +131,11 @@ def _cases(
         if case.get(EXPAND, NONE) != NONE:
             model += f"+{case[EXPAND]}"
         more = {name: made(model) for name, made in of_model.items()}
-        yield Case(case, analysed, Plan(**{"baseline": {}, **plan, **more, MODEL: model, "certify": None}))
+        yield Case(
+            case,
+            analysed,
+            Plan(**{"baseline": {}, **plan, **more, MODEL: model, "certify": None, "bag": False}),
+        )
 
 
 def _option(collection: Collection, name: str) -> Any:

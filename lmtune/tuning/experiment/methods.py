@@ -417,9 +417,10 @@ class FoldMethods:
 
     def choose(self, measure: Measure) -> dict[str, FoldChoice]:
         """Return the choices of all methods except Optimal, by row."""
-        methods: dict[str, Callable[[Measure], FoldChoice]] = {DIRECT: self.direct, RANKNET: self.ranknet}
+        methods: dict[str, Callable[[Measure], FoldChoice]] = {DIRECT: self.direct}
         if self.plan.bag:
             methods[BAGGED] = self.bagged
+        methods[RANKNET] = self.ranknet
         if self.plan.approx:
             methods[APPROX] = self.approx
         if self.plan.validation:

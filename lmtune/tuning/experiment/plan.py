@@ -171,8 +171,8 @@ class Plan:
     evaluations : int
         Their budget per fold and measure; see `SPSA`.
     bag : bool
-        Whether to add the row ``Bagged``: the mean of the best grid settings of resampled training topics. It
-        is recommended in place of Direct for one or two parameters and up to 50 training topics.
+        Whether to add the row ``Bagged`` for one or two free parameters and up to 50 training topics: the mean
+        of the best grid settings of resampled training topics. It is recommended in place of Direct there.
     margin : float
         Largest loss against the best grid setting in the near-optimal region, in the unit of the measure.
     certify : float or None
@@ -226,7 +226,9 @@ class Plan:
         EVALUATIONS, "Budget of a gradient-free method: settings per fold and measure.", low=FEWEST
     )
     bag: bool = option(
-        False, "Add the row Bagged, the mean of the best grid settings of resampled topics, for few topics."
+        True,
+        f"For up to {_MOST_BAGGED} parameters and {_MOST_BAGGED_TOPICS} training topics, add the row Bagged: the "
+        "mean of the best grid settings of resampled topics.",
     )
     margin: float = option(MARGIN, "Largest loss in the near-optimal region.", above=0)
     certify: float | None = option(
@@ -286,14 +288,18 @@ class Plan:
         """The space that every method searches."""
         return ParameterSpace.of(self.model, self.ranges)
 
+    def bags(self, folds: Sequence[Fold]) -> bool:
+        """Whether there is a row ``Bagged``: for few free parameters and training topics, with `bag`."""
+        topics = max(len(fold.train) for fold in folds)
+        return self.bag and len(self.space.free) <= _MOST_BAGGED and topics <= _MOST_BAGGED_TOPICS
+
     def fixed_method(self, folds: Sequence[Fold]) -> str:
         """Return the method that is recommended if it is significantly better than the default.
 
         It is Direct for up to three free parameters, and else Approx, which is regularised for models with
-        term weights. With `bag` it is Bagged for up to two free parameters and few training topics.
+        term weights. It is Bagged where `bags` says so.
         """
-        topics = max(len(fold.train) for fold in folds)
-        if self.bag and len(self.space.free) <= _MOST_BAGGED and topics <= _MOST_BAGGED_TOPICS:
+        if self.bags(folds):
             return BAGGED
         return APPROX if self.approx and len(self.space.free) > _MOST_FREE else DIRECT
 

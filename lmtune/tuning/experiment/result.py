@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DIRECT, RANKNET, APPROX, STOPPED, OPTIMAL = "Direct", "RankNet", "Approx", "RankNet-val", "Optimal"
 BAGGED = "Bagged"
-"""The row of the mean of the best grid settings of resampled topics, with ``Plan.bag``."""
+"""The row of the mean of the best grid settings of resampled topics; see `Plan.bags`."""
 DEFAULT = "Default"
 """The baseline's row: a setting without tuning, with which all methods are compared."""
 ALSO = {"spsa": "SPSA", "fdsa": "FDSA"}

@@ -61,7 +61,7 @@ def run_experiment(
     - Direct is a full grid, then coordinate ascents from its best points and from random settings.
     - RankNet minimises the cost of preference pairs, see `RankNetTuner`.
     - Approx minimises a smooth approximation of each measure, see `SurrogateTuner`.
-    - Bagged, with `Plan.bag`, is the mean of the best grid settings of resampled training topics, see
+    - Bagged, where `Plan.bags` says so, is the mean of the best grid settings of resampled training topics, see
       `lmtune.tuning.bagging.bagged_setting`.
     - `Plan.also` adds gradient-free searches with a budget of evaluations.
     - Optimal is an oracle, tuned on the test topics: the best of the grid points and the other rows' settings
@@ -113,7 +113,8 @@ def run_experiment(
     if left_out:
         notes = [*notes, f"{', '.join(left_out)} skipped: there are no judged non-relevant documents"]
         note(f"{pool.name}: {notes[-1]}")
-    plan, progress = replace(plan, measures=tuple(measures)), stage_callback(progress)
+    plan = replace(plan, measures=tuple(measures), bag=plan.bags(folds))
+    progress = stage_callback(progress)
     shared = Shared.of(pool, plan, len(folds), progress, traced=traced)
     parts = list(_run_folds(shared, folds))
     progress("tuning", 1, 1)

@@ -23,6 +23,7 @@ from lmtune.parallel import Workers
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.result import (
     APPROX,
+    BAGGED,
     DEFAULT,
     DIRECT,
     EDGE,
@@ -79,8 +80,9 @@ def test_rows_keep_the_experiments_promises(pool: CandidatePool, plan: Plan) -> 
     folds = cross_validation(pool.topics, 2)
     result = run_experiment(pool, folds, plan)
     rows = {(str(row.measure), row.method): row for row in result.rows}
-    assert [method for name, method in rows if name == "AP"] == [DIRECT, RANKNET, APPROX, STOPPED, OPTIMAL]
-    assert len(rows) == 3 * 5
+    methods = [DIRECT, BAGGED, RANKNET, APPROX, STOPPED, OPTIMAL]
+    assert [method for name, method in rows if name == "AP"] == methods
+    assert len(rows) == 3 * 6
     for name in ("AP", "Bpref", "P@10"):
         direct, optimal = rows[name, DIRECT], rows[name, OPTIMAL]
         for number, fold in enumerate(folds):
@@ -154,9 +156,9 @@ def test_a_certified_optimal_bounds_every_row(pool: CandidatePool) -> None:
     done = [part / total for stage, part, total, _ in shown if stage == "tuning"]
     assert done == sorted(done)
     assert (done[0], done[-1]) == (0.0, 1.0)
-    # Two folds of RankNet's descent, Direct's climbs and, for two measures, four rows, and all but Optimal
+    # Two folds of RankNet's descent, Direct's climbs and, for two measures, five rows, and all but Optimal
     # at last; each begins a part of its own.
-    assert {k / 28 for k in range(28)} <= set(done)
+    assert {k / 34 for k in range(34)} <= set(done)
     assert "fold 2, P@5, Direct" in {what for stage, _, _, what in shown if stage == "tuning"}
 
 
@@ -184,7 +186,7 @@ def test_measures_without_a_smooth_form_follow_that_of_map(pool: CandidatePool) 
         "Approx uses a smooth MAP for Success@3, which has no smooth approximation"
     ]
     without = run_experiment(pool, folds, replace(plan, approx=False))
-    assert {row.method for row in without.rows} == {DIRECT, RANKNET, OPTIMAL}
+    assert {row.method for row in without.rows} == {DIRECT, BAGGED, RANKNET, OPTIMAL}
     assert not any(name.startswith("approx") for name in without.traces)
     assert not any("Approx" in note for note in without.notes)
 
@@ -323,8 +325,8 @@ def test_the_default_is_measured_on_the_same_topics_and_nothing_is_fitted(
     every = measure(pool, given, measures=["AP"])["AP"]
     assert dict(zip(default.topics, default.values, strict=True)) == every.to_dict()
     assert default.topics == rows[DIRECT].topics
-    gain = found.gains[default.measure, DIRECT]
-    assert gain.p_value == pytest.approx(paired_t_test(rows[DIRECT].values, default.values), rel=1e-12)
+    gain = found.gains[default.measure, BAGGED]
+    assert gain.p_value == pytest.approx(paired_t_test(rows[BAGGED].values, default.values), rel=1e-12)
     assert default.final is None
     for fit in default.fits:
         assert (fit.params, fit.evaluations, fit.at_edge) == (given, 0, ())
