@@ -40,17 +40,10 @@ class Printed(NamedTuple):
     high: float
 
 
-def best_mean(gains: dict[str, Vector], rng: np.random.Generator) -> Printed:
+def best_mean(gains: dict[str, Vector]) -> Printed:
     """Choose the method with the best held-out mean; print its gain as if it had been fixed."""
-    del rng
     method = max(gains, key=lambda name: float(gains[name].mean()))
     return fixed(gains, method)
-
-
-def always_direct(gains: dict[str, Vector], rng: np.random.Generator) -> Printed:
-    """Choose Direct beforehand, as `lmtune tune` does for these models."""
-    del rng
-    return fixed(gains, DIRECT)
 
 
 def corrected(gains: dict[str, Vector], rng: np.random.Generator) -> Printed:
@@ -70,11 +63,8 @@ def corrected(gains: dict[str, Vector], rng: np.random.Generator) -> Printed:
     return Printed(method, float(np.mean(outside)), float(low), float(high))
 
 
-RULES = {"best mean": best_mean, "Direct": always_direct, "bootstrap-corrected": corrected}
-
-
 def fixed(gains: dict[str, Vector], method: str) -> Printed:
-    """Return a method's mean gain, with the interval of a paired t-test."""
+    """Return the mean gain of a method that is fixed beforehand, with the interval of a paired t-test."""
     own = gains[method]
     mean, error = float(own.mean()), float(own.std(ddof=1)) / np.sqrt(own.size)
     reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, own.size - 1)) * error
@@ -93,7 +83,7 @@ def draws(case: str, measure_name: str, folds: int, number: int, seed: int) -> I
         return pool_for(index, texts, dataset.qrels, name=dataset.name, model=model)
 
     whole = pool_of(usable)
-    plan = lmtune.Plan(measures=(measure,), model=model, baseline={}, bag=False)
+    plan = lmtune.Plan(measures=(measure,), model=model, baseline={})
     for draw in range(number):
         rng = np.random.default_rng([seed, draw])
         chosen = {*rng.permutation(usable)[: int(size)].tolist()}
@@ -107,8 +97,13 @@ def draws(case: str, measure_name: str, folds: int, number: int, seed: int) -> I
         settings = [default.fits[0].params, *(row.final.params for row in rows.values() if row.final)]
         means = measure_settings(whole, settings, [measure], topics=rest)[:, :, 0].mean(axis=0)
         true = dict(zip(rows, means[1:] - means[0], strict=True))
-        for rule, choose in RULES.items():
-            printed = choose(gains, rng)
+        rules = {
+            "best mean": best_mean(gains),
+            "Direct": fixed(gains, DIRECT),
+            f"tune's ({result.fixed_method})": fixed(gains, result.fixed_method),
+            "bootstrap-corrected": corrected(gains, rng),
+        }
+        for rule, printed in rules.items():
             is_certain = printed.low > 0.0
             yield {
                 "case": case,

@@ -171,8 +171,8 @@ class Plan:
     evaluations : int
         Their budget per fold and measure; see `SPSA`.
     bag : bool
-        Whether to add the row ``Bagged`` for one or two free parameters and up to 50 training topics: the mean
-        of the best grid settings of resampled training topics. It is recommended in place of Direct there.
+        Whether to add the row ``Bagged`` for one or two free parameters and up to 50 training topics: the
+        mean of the best grid settings of resampled training topics. It is recommended in place of Direct.
     margin : float
         Largest loss against the best grid setting in the near-optimal region, in the unit of the measure.
     certify : float or None
@@ -227,8 +227,8 @@ class Plan:
     )
     bag: bool = option(
         True,
-        f"For up to {_MOST_BAGGED} parameters and {_MOST_BAGGED_TOPICS} training topics, add the row Bagged: the "
-        "mean of the best grid settings of resampled topics.",
+        f"For up to {_MOST_BAGGED} parameters and {_MOST_BAGGED_TOPICS} training topics, add the row Bagged: "
+        "the mean of the best grid settings of resampled topics.",
     )
     margin: float = option(MARGIN, "Largest loss in the near-optimal region.", above=0)
     certify: float | None = option(

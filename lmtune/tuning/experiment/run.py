@@ -61,8 +61,8 @@ def run_experiment(
     - Direct is a full grid, then coordinate ascents from its best points and from random settings.
     - RankNet minimises the cost of preference pairs, see `RankNetTuner`.
     - Approx minimises a smooth approximation of each measure, see `SurrogateTuner`.
-    - Bagged, where `Plan.bags` says so, is the mean of the best grid settings of resampled training topics, see
-      `lmtune.tuning.bagging.bagged_setting`.
+    - Bagged, where `Plan.bags` says so, is the mean of the best grid settings of resampled training topics,
+      see `lmtune.tuning.bagging.bagged_setting`.
     - `Plan.also` adds gradient-free searches with a budget of evaluations.
     - Optimal is an oracle, tuned on the test topics: the best of the grid points and the other rows' settings
       inside the ranges. With `Plan.certify`, it is searched for, and an upper bound is proven. Ctrl-C ends
