@@ -107,7 +107,8 @@ def read_letor(
     files, or by 0 if the query has none.
 
     A comment that begins with ``docid = X`` names the document of the row. ``docno``, ``doc_id``, upper case
-    and a colon are accepted too.
+    and a colon are accepted too. Without such a comment in the file, the first words of comments (``# X``, as
+    in Elasticsearch's learning to rank) are the names if each row has one and they differ within each query.
 
     Parameters
     ----------

@@ -26,6 +26,7 @@ _BLOCK_BYTES = 1 << 20
 _ROW = re.compile(rb"[ \t]*([0-9+.eE-]+)[ \t]+qid:([^ \t]+)")
 _TOKEN = re.compile(rb"[^ \t]+")
 _DOCID = re.compile(rb"[ \t#]*doc_?(?:id|no)[ \t]*[=:][ \t]*([^ \t]+)", re.IGNORECASE)
+_FIRST_WORD = re.compile(rb"[ \t#]*([^ \t]+)")
 _ZERO = re.compile(rb"0+:.*", re.DOTALL)
 # Istella's sets mark missing values with the largest double, 1.797693134862316e308.
 _LARGEST_DOUBLE = re.compile(rb"[+-]?(1\.797693134862[0-9]*[eE]\+?308|1797693134862[0-9]{296}(\.[0-9]*)?)")
@@ -53,6 +54,8 @@ class Block:
         The query of each row.
     docids : list of str or None
         The docid of each row; None if its comment has none.
+    words : list of str or None
+        The first word of each row's comment; None without a comment or with a docid.
     rows, ids, values : numpy.ndarray of int64, int64 and float32, shape (features,)
         The row in the block, the id, from 1, and the value of each feature; NaN marks a missing value.
     """
@@ -61,6 +64,7 @@ class Block:
     lines: Integers
     queries: list[str]
     docids: list[str | None]
+    words: list[str | None]
     rows: Integers
     ids: Integers
     values: Singles
@@ -105,6 +109,7 @@ def _parse(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once
     numbers: list[int] = []
     queries: list[str] = []
     docids: list[str | None] = []
+    words: list[str | None] = []
     features: list[bytes] = []
     current, query = b"", ""
     with FilePosition(path) as position:
@@ -118,7 +123,9 @@ def _parse(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once
             if row[2] != current:
                 current, query = row[2], decode_line(row[2])
             docid = _DOCID.match(comment)
+            word = _FIRST_WORD.match(comment) if docid is None else None
             docids.append(None if docid is None else decode_line(docid[1]))
+            words.append(None if word is None else word[1].decode(errors="replace"))
             queries.append(query)
             labels.append(row[1])
             numbers.append(position.line)
@@ -129,7 +136,7 @@ def _parse(path: PathLike, lines: Sequence[bytes], first: int, lowest: int, once
     grades = nearest_float32(labels)
     if not np.isfinite(grades).all() or any(text[:1] == b"-" and float(text) < 0 for text in labels):
         raise ValueError("a bad label")
-    return Block(grades, np.array(numbers, np.int64), queries, docids, rows, ids, values)
+    return Block(grades, np.array(numbers, np.int64), queries, docids, words, rows, ids, values)
 
 
 def parse_features(texts: Sequence[bytes], lowest: int, highest: int) -> tuple[Integers, Integers, Singles]:
@@ -273,6 +280,7 @@ def read_rows(path: PathLike, *, repeated: str, docids: bool, zero_based: bool) 
     labels: list[Singles] = []
     lines: list[Integers] = []
     docnos: list[str | None] = []
+    words: list[str | None] = []
     queries: dict[str, int] = {}
     starts: list[int] = []
     rows = 0
@@ -297,11 +305,12 @@ def read_rows(path: PathLike, *, repeated: str, docids: bool, zero_based: bool) 
         lines.append(block.lines)
         if docids:
             docnos += block.docids
+            words += block.words
         rows += len(block.labels)
     if not rows:
         raise InputError("the file has no rows", file=path, accepted="LABEL qid:QUERY ID:VALUE ...")
     starts.append(rows)
-    names = _checked_docids(path, docnos, starts, np.concatenate(lines))
+    names = _checked_docids(path, docnos, starts, np.concatenate(lines)) or _bare_docids(path, words, starts)
     stacked = _stacked(features)
     _fill_missing(path, starts, stacked)
     return Letor(stacked, np.concatenate(labels), np.array(starts, np.int64), tuple(queries), names)
@@ -330,6 +339,18 @@ def _fill_missing(path: PathLike, starts: Sequence[int], features: Singles) -> N
     if missing:
         how = "replaced by the lowest value of the feature in the query, as in LETOR's MIN files"
         note(f"{os.fspath(path)}: {missing:,} values are missing; {how}")
+
+
+def _bare_docids(
+    path: PathLike, words: Sequence[str | None], starts: Sequence[int]
+) -> tuple[str, ...] | None:
+    """Return the first words of comments if they can be docids: in all rows, and distinct in each query."""
+    named = tuple(word for word in words if word is not None)
+    parts = [named[begin:end] for begin, end in itertools.pairwise(starts)]
+    if not named or len(named) < len(words) or any(len(set(part)) < len(part) for part in parts):
+        return None
+    note(f"{os.fspath(path)}: the first word of each comment is the docid, such as {named[0]!r}")
+    return named
 
 
 def _checked_docids(

@@ -87,8 +87,11 @@ def discount_of(rank, k: tl.constexpr, measure: tl.constexpr):
 
 @triton.jit
 def limit_of(length, k: tl.constexpr):
-    """Return the cutoff as a rank: k, or for k below 1 that share of the list's length, rounded up."""
-    return tl.ceil(length * k) if k < 1 else length * 0 + k
+    """Return the cutoff as a rank: k, or for k below 1 that share of the list's length, rounded up.
+
+    The factor is `lmtune.losses.songs.pairs.ROUNDED_DOWN`.
+    """
+    return tl.ceil(length * (k * (1 - 1e-6))) if k < 1 else length * 0 + k
 
 
 @triton.jit

@@ -72,6 +72,27 @@ def test_comments_without_a_docid(tmp_path: Path) -> None:
     assert read_letor(written(tmp_path, text)).docnos is None
 
 
+@pytest.mark.parametrize(
+    ("comments", "docids"),
+    [
+        (("# 7555 rambo", "#1370", "# 7555\t\xe9"), ("7555", "1370", "7555")),
+        (("# 7555", "# 7555", "# 1"), None),
+        (("# 7555", "", "# 1"), None),
+        (("# 7555", "# docid = 1", "# 1"), InputError),
+    ],
+)
+def test_first_words_of_comments_are_docids_if_they_differ(
+    tmp_path: Path, comments: tuple[str, ...], docids: object
+) -> None:
+    rows = zip(("1 qid:1 1:1 ", "0 qid:1 1:0 ", "0 qid:2 1:0 "), comments, strict=True)
+    path = written(tmp_path, "\n".join(map("".join, rows)).encode("latin-1"))
+    if docids is InputError:
+        with pytest.raises(InputError, match="docid"):
+            read_letor(path)
+    else:
+        assert read_letor(path).docnos == docids
+
+
 NUMBER = st.builds(
     "{}{}{}{}".format,
     st.sampled_from(["", "-", "+"]),

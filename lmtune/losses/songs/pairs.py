@@ -130,7 +130,11 @@ class RelevantPairs:
         rounded up.
         """
         check_cutoff(cutoff)
-        ranks = np.ceil(cutoff * self.lengths) if cutoff < 1 else np.full(len(self.queries), cutoff)
+        ranks = (
+            np.ceil(ROUNDED_DOWN * cutoff * self.lengths)
+            if cutoff < 1
+            else np.full(len(self.queries), cutoff)
+        )
         return ranks.astype(np.int64)
 
     def ideal_dcg(self, cutoff: float | None = None) -> Doubles:
@@ -170,6 +174,10 @@ class RelevantPairs:
         for part in (self.queries, self.lengths, self.starts, self.items, self.labels):
             crc = zlib.crc32(np.ascontiguousarray(part).tobytes(), crc)
         return crc
+
+
+ROUNDED_DOWN = 1 - 1e-6
+"""Factor of shares before rounding up, so that .07 of 100 items is 7, although .07 * 100 > 7 in floats."""
 
 
 def check_cutoff(cutoff: float) -> float:

@@ -27,6 +27,7 @@ from lmtune.losses.evaluation import (
 )
 from lmtune.losses.plain_torch import ideal_dcg
 from lmtune.losses.songs.pairs import (
+    ROUNDED_DOWN,
     PairState,
     RankOrShare,
     RelevantPairs,
@@ -305,7 +306,7 @@ class Song(nn.Module):
         if self.cutoff is None:
             return None
         ranks = torch.full_like(batch.lengths, self.cutoff)
-        return torch.ceil(ranks * batch.lengths) if self.cutoff < 1 else ranks
+        return torch.ceil(ROUNDED_DOWN * ranks * batch.lengths) if self.cutoff < 1 else ranks
 
     def _read_state(self, name: str, batch: Sample) -> Tensor:
         """Read a per-query array for the lists of a batch, float64 (B, 1); NaN for missing values."""

@@ -529,11 +529,15 @@ class TestKSong:
         run(song, padded(lists))
         assert float(song.threshold) == pytest.approx(3.0, abs=1e-3)
 
-    def test_a_share_of_each_list(self) -> None:
-        lists = made([12, 7], 8)
-        shared = run(k_song_of(lists, cutoff=0.3), padded(lists))
-        assert pairs_of(lists).cutoffs(0.3).tolist() == [4, 3]
-        alone = [run(k_song_of([one], cutoff=k), padded([one])) for one, k in zip(lists, (4, 3), strict=True)]
+    # 0.07 * 100 is above 7 in floats.
+    @pytest.mark.parametrize(
+        ("share", "lengths", "ranks"), [(0.3, [12, 7], [4, 3]), (0.07, [100, 101], [7, 8])]
+    )
+    def test_a_share_of_each_list(self, share: float, lengths: list[int], ranks: list[int]) -> None:
+        lists = made(lengths, 8)
+        shared = run(k_song_of(lists, cutoff=share), padded(lists))
+        assert pairs_of(lists).cutoffs(share).tolist() == ranks
+        alone = [run(k_song_of([one], cutoff=k), padded([one])) for one, k in zip(lists, ranks, strict=True)]
         assert shared[0] == pytest.approx(np.mean([value for value, _ in alone]), rel=1e-6)
 
     def test_short_lists_are_all_top(self) -> None:
