@@ -16,7 +16,7 @@ from lmtune.losses.pair_kernels import ACROSS, DOWN, flush
 from lmtune.measures.kinds import Code
 
 # Items per block. If all of a block are far above or below an item, their sigmoids are not computed.
-_BLOCK = 64
+_BLOCK = 1024
 # Beyond this argument a sigmoid is within 2e-16 of 0 or 1, below the resolution of float64.
 _SATURATED = 36.5
 
