@@ -34,6 +34,7 @@ from lmtune.engines.hybrid import HYBRIDS, FusedRuns, deploy_fusion, fusion_cost
 from lmtune.engines.running import IN_PYTHON, run_engine, run_qdrant
 from lmtune.errors import InputError, check_choice
 from lmtune.fusion.methods import read_fusion
+from lmtune.fusion.spaces import SPACES
 from lmtune.index.analysis import Analyzer
 from lmtune.io.files import atomic_write
 from lmtune.io.folders import FolderKind, check_directory, check_file
@@ -308,9 +309,7 @@ def _print_check(
 
 
 _KIND = FolderKind(RECORD, (), (RECORD,), ("engine",))
-_TITLES = {name: own.title for name, own in ENGINES.items()} | {
-    name: own.title for name, own in HYBRIDS.items()
-}
+_TITLES = {name: own.title for name, own in ENGINES.items()} | {name: SPACES[name].title for name in HYBRIDS}
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,7 @@ def fuse(
     --------
     lmtune fuse qrels.txt bm25.run dense.run --output fused.run
     lmtune fuse qrels.txt bm25.run dense.run -m AP --method linear,rrf --folds 2
+    lmtune fuse qrels.txt bm25.run dense.run --engine opensearch
     """
     runs = named_files(files if output.source is not None else files[1:])
     if output.output is not None:
@@ -121,6 +122,10 @@ def fuse(
             accepted = ", ".join(f"--{name.replace('_', '-')}" for name in _OF_WEIGHTS)
             raise InputError("options of tuning conflict with --weights", accepted=f"{accepted}, --output")
     if output.plot is not None:
+        if options.engine is not None:
+            raise InputError(
+                "--plot conflicts with --engine", value=str(output.plot), accepted="one of the two"
+            )
         check_writable(output.plot / "picture.svg")
     judged = read_qrels(qrels)
     with stages() as progress:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lmtune.candidates.ranking import rank
 from lmtune.engines.checking import Reference, Run
 from lmtune.engines.deployment import PYTHON, README, USUAL_NAMES, Names, fill_template
 from lmtune.errors import InputError, PathLike, check_choice
-from lmtune.fusion.methods import METHODS, SCALES, Chosen, FusionOptions, fused_pool, match_runs, read_fusion
+from lmtune.fusion.methods import (
+    METHODS,
+    SCALES,
+    TUNED,
+    Chosen,
+    FusionOptions,
+    match_runs,
+    rankings,
+    read_fusion,
+)
 from lmtune.fusion.runs import ZERO, RunSet
+from lmtune.fusion.spaces import RANKS_BY_WEIGHTS, SPACES, Variant
 from lmtune.io.digests import read_json
 from lmtune.io.runs import read_run
 from lmtune.measures.significance.comparison import named_files
@@ -23,37 +33,61 @@ _BY_RANK = ("rrf", "rrf-k", "rrf-tuned")
 _CURL = "curl --fail-with-body -H 'Content-Type: application/json'"
 
 
-class Hybrid(NamedTuple):
-    """Description of an engine's hybrid queries.
+class Fused(NamedTuple):
+    """A fusion in an engine's terms.
 
     Attributes
     ----------
-    title : str
-        The engine's name in texts.
-    normalisations : mapping of str to str
-        lmtune's names of the supported normalisations, each with the engine's name.
+    variant : Variant
+        How the engine fuses.
+    weights : dict of str to float
+        By run, in the order of the queries.
+    first : int
+        The number of documents that are fused from each query.
+    names : Names
+        Names of the index and field.
+    """
+
+    variant: Variant
+    weights: Mapping[str, float]
+    first: int
+    names: Names
+
+    @property
+    def k(self) -> int:
+        """The constant of rank fusion."""
+        return int(self.variant.constant)
+
+
+class Hybrid(NamedTuple):
+    """How an engine's hybrid queries are written; what they can express is in `lmtune.fusion.spaces`.
+
+    Attributes
+    ----------
     write : callable
-        Returns the files. Its arguments are the runs' weights; the normalisation, or None for reciprocal rank
-        fusion; the constant k of RRF; the number of documents fused from each query; and the names of the
-        index and field.
+        Returns the files of a `Fused`: texts by file name.
+    sums : mapping of str to Variant
+        lmtune's names of the normalisations whose weighted sums the engine ranks alike, with its variants.
+    ranks : Variant
+        Reciprocal rank fusion; its constant is added to lmtune's k.
     remarks : tuple of str
-        Notes on what is not exact.
-    queries : int
-        The number of queries that the engine fuses; 0 for any number.
-    weighs_ranks : str
-        The first version with weighted reciprocal rank fusion; empty if there is none.
+        Notes on every fusion.
+    inexact : tuple of str
+        Further notes on what is not exact, for fusions that were not tuned for the engine.
+    weighs_ranks : bool
+        Whether its weights multiply reciprocal ranks.
     is_named : bool
         Whether the files name an index and a field.
     refused : mapping of str to str
         Normalisations that the engine has under the same name but computes differently, with the reason.
     """
 
-    title: str
-    normalisations: Mapping[str, str]
-    write: Callable[[Mapping[str, float], str | None, int, int, Names], dict[str, str]]
-    remarks: tuple[str, ...]
-    queries: int = 0
-    weighs_ranks: str = ""
+    write: Callable[[Fused], dict[str, str]]
+    sums: Mapping[str, Variant]
+    ranks: Variant
+    remarks: tuple[str, ...] = ()
+    inexact: tuple[str, ...] = ()
+    weighs_ranks: bool = True
     is_named: bool = False
     refused: Mapping[str, str] = {}
 
@@ -80,70 +114,82 @@ def deploy_fusion(
     Raises
     ------
     InputError
-        For an unknown engine, and for a method, a normalisation or a number of runs that the engine does not
-        support.
+        For an unknown engine, a fusion that was tuned for another one, and a method, a normalisation or a
+        number of runs that the engine does not support.
     """
     check_choice("no hybrid queries are known for this engine", engine, HYBRIDS)
     if chosen.single_run is not None:
+        methods = ", ".join((TUNED, *_SUMS, *_BY_RANK))
         raise InputError(
             "a single run is recommended: there is nothing to fuse",
             value=chosen.single_run,
-            accepted=f"--method {', '.join((*_SUMS, *_BY_RANK))}, if the results have it",
+            accepted=f"--method {methods}, if the results have it",
         )
-    target, normalise = HYBRIDS[engine], chosen.normalise or options.normalise
-    names.check_used(target.title, index=target.is_named)
-    by_rank, k = chosen.method in _BY_RANK, chosen.constant or options.rrf_k
-    if target.queries and len(chosen.shares) != target.queries:
-        accepted = f"{target.queries} runs"
+    target, space = HYBRIDS[engine], SPACES[engine]
+    if chosen.engine not in ("", engine):
+        accepted = f"--to {chosen.engine}, or results of fuse --engine {engine}"
         raise InputError(
-            f"{target.title} fuses a text and a vector query", value=[*chosen.shares], accepted=accepted
+            "the fusion is for another engine", value=SPACES[chosen.engine].title, accepted=accepted
         )
-    if by_rank:
-        _check_ranks(target, chosen, k)
-    else:
-        _check_scores(target, chosen, normalise, options.missing)
+    names.check_used(space.title, index=target.is_named)
+    if space.queries and len(chosen.shares) != space.queries:
+        accepted = f"{space.queries} runs"
+        raise InputError(
+            f"{space.title} fuses a text and a vector query", value=[*chosen.shares], accepted=accepted
+        )
+    variant = chosen.variant if chosen.engine else _variant(engine, chosen, options)
     depths = {run: min(depth, chosen.window or depth) for run, depth in chosen.depths.items()}
     first = max(depths.values(), default=chosen.window or options.depth)
-    scale = None if by_rank else target.normalisations[normalise]
-    files = target.write(chosen.shares, scale, int(k), first, names)
-    how = f"reciprocal ranks, k = {k:g}" if by_rank else f"{normalise} scores"
-    if not by_rank or _are_unequal(chosen.weights):
-        how += ", weights " + ", ".join(f"{run} {share:.4g}" for run, share in chosen.shares.items())
-    remarks = [*target.remarks, *_depth_remark(depths, first)]
-    if by_rank and _are_unequal(chosen.weights):
-        remarks.append(f"Weights of reciprocal ranks need {target.title} {target.weighs_ranks}.")
-    lines = [f"{target.title}: {chosen.method}: {how}; the first {first} of each query", "", "Not exact:"]
-    lines += [f"- {remark}" for remark in remarks]
-    return {README: "\n".join(lines) + "\n", **files}
+    weights = chosen.weights if chosen.engine else chosen.shares
+    row = space.combination(variant)
+    weighted = row.is_weighted and (row.scales or _are_unequal(weights))
+    how = f"{variant}: {row.formula}" if chosen.engine else _method_text(chosen, options, variant)
+    if weighted:
+        how += "; weights " + ", ".join(f"{run} {weight:.4g}" for run, weight in weights.items())
+    exact, inexact = ([_EXACT], []) if chosen.engine else ([], [*target.inexact])
+    remarks = [*exact, *_COMMON_REMARKS, *target.remarks, *inexact, *_depth_remark(depths, first)]
+    if not row.scales and _are_unequal(weights):
+        remarks.append(f"Weights of reciprocal ranks need {space.name}.")
+    lines = [f"{space.title}: {chosen.method}: {how}; the first {first} of each query", ""]
+    lines += ["Notes:" if chosen.engine else "Not exact:", *(f"- {remark}" for remark in remarks)]
+    return {README: "\n".join(lines) + "\n", **target.write(Fused(variant, weights, first, names))}
 
 
-def _check_ranks(target: Hybrid, chosen: Chosen, k: float) -> None:
-    """Raise `InputError` if the engine does not support this reciprocal rank fusion."""
-    if k < 1.0 or k != int(k):
-        raise InputError(f"{target.title} needs a whole number k for RRF", value=k, accepted="1, 2 ...")
-    if _are_unequal(chosen.weights) and not target.weighs_ranks:
-        raise InputError(
-            f"{target.title} cannot multiply reciprocal ranks by weights",
-            value=chosen.shares,
-            accepted="results of --method rrf, rrf-k",
-        )
+def _method_text(chosen: Chosen, options: FusionOptions, variant: Variant) -> str:
+    if chosen.method in _BY_RANK:
+        return f"reciprocal ranks, k = {chosen.constant or options.rrf_k:g}"
+    return f"{chosen.normalise or options.normalise} scores ({variant})"
 
 
-def _check_scores(target: Hybrid, chosen: Chosen, normalise: str, missing: str) -> None:
-    """Raise `InputError` if the engine does not support this sum of normalised scores."""
+def _variant(engine: str, chosen: Chosen, options: FusionOptions) -> Variant:
+    """Return the engine's variant that ranks as one of lmtune's methods; raise `InputError` without one."""
+    target, title = HYBRIDS[engine], SPACES[engine].title
+    k, normalise = chosen.constant or options.rrf_k, chosen.normalise or options.normalise
+    if chosen.method in _BY_RANK:
+        if k < 1.0 or k != int(k):
+            raise InputError(f"{title} needs a whole number k for RRF", value=k, accepted="1, 2 ...")
+        is_weighted = SPACES[engine].combination(target.ranks).is_weighted and target.weighs_ranks
+        if _are_unequal(chosen.weights) and not is_weighted:
+            raise InputError(
+                f"{title} cannot multiply reciprocal ranks by weights",
+                value=chosen.shares,
+                accepted="results of --method rrf, rrf-k",
+            )
+        return replace(target.ranks, constant=target.ranks.constant + k)
     if chosen.method not in _SUMS:
         accepted = f"results of --method {', '.join((*_SUMS, *_BY_RANK))}"
-        raise InputError(f"{target.title} cannot express the method", value=chosen.method, accepted=accepted)
-    if normalise not in target.normalisations:
+        raise InputError(f"{title} cannot express the method", value=chosen.method, accepted=accepted)
+    if normalise not in target.sums:
         why = "".join(f", {reason}" for name, reason in target.refused.items() if name == normalise)
-        accepted = f"results of --normalise {', '.join(target.normalisations)}"
-        raise InputError(f"{target.title} has no such normalisation{why}", value=normalise, accepted=accepted)
-    if normalise == "none" and chosen.method != "combsum" and missing != ZERO:
+        accepted = f"results of --normalise {', '.join(target.sums)}; or of fuse --engine {engine}"
+        raise InputError(f"{title} has no such normalisation{why}", value=normalise, accepted=accepted)
+    if normalise == "none" and chosen.method != "combsum" and options.missing != ZERO:
         raise InputError(
-            f"{target.title} adds nothing for a document that a query lacks",
-            value=f"--missing {missing}",
+            f"{title} adds nothing for a document that a query lacks",
+            value=f"--missing {options.missing}",
             accepted=f"results of --missing {ZERO}, or of --method combsum",
         )
+    return target.sums[normalise]
 
 
 def _are_unequal(weights: Mapping[str, float]) -> bool:
@@ -166,50 +212,52 @@ def _placeholder_query(run: str, names: Names) -> dict[str, Any]:
     return {"match": {names.field: f"YOUR WORDS; replace this query by the one that makes {run}"}}
 
 
-def _elastic(
-    shares: Mapping[str, float], scale: str | None, k: int, first: int, names: Names
-) -> dict[str, str]:
+def _elastic(fused: Fused) -> dict[str, str]:
     """Write a search whose retriever combines one retriever for each run."""
-    parts: list[dict[str, Any]] = [{"standard": {"query": _placeholder_query(run, names)}} for run in shares]
-    if scale is not None or _are_unequal(shares):
+    kind, names = fused.variant.combine, fused.names
+    parts: list[dict[str, Any]] = [
+        {"standard": {"query": _placeholder_query(run, names)}} for run in fused.weights
+    ]
+    if fused.variant.normalise or _are_unequal(fused.weights):
         parts = [
-            {"retriever": part, "weight": share} for part, share in zip(parts, shares.values(), strict=True)
+            {"retriever": part, "weight": weight}
+            for part, weight in zip(parts, fused.weights.values(), strict=True)
         ]
-    if scale is None:
-        fused = {"rrf": {"retrievers": parts, "rank_constant": k, "rank_window_size": first}}
-    else:
-        parts = [part | {"normalizer": scale} for part in parts]
-        fused = {"linear": {"retrievers": parts, "rank_window_size": first}}
-    search = {"retriever": fused, "size": min(first, 100)}
+    for part, scale in zip(parts, fused.variant.by_query(len(parts)), strict=True):
+        part |= {"normalizer": scale} if scale else {}
+    constant = {} if fused.variant.normalise else {"rank_constant": fused.k}
+    retriever = {kind: {"retrievers": parts, **constant, "rank_window_size": fused.first}}
+    search = {"retriever": retriever, "size": min(fused.first, 100)}
     commands = (
         f'# URL: address of the cluster\n{_CURL} "$URL/{names.index}/_search" --data-binary @search.json\n'
     )
     return {"search.json": json.dumps(search, indent=2) + "\n", "commands.sh": commands}
 
 
-def _opensearch(
-    shares: Mapping[str, float], scale: str | None, k: int, first: int, names: Names
-) -> dict[str, str]:
+def _opensearch(fused: Fused) -> dict[str, str]:
     """Write a search pipeline and a hybrid query."""
-    processor: dict[str, Any] = {
-        "normalization-processor": {
-            "normalization": {"technique": scale},
-            "combination": {"technique": "arithmetic_mean", "parameters": {"weights": [*shares.values()]}},
-        }
-    }
-    if scale is None:
-        combination: dict[str, Any] = {"technique": "rrf", "rank_constant": k}
-        if _are_unequal(shares):
-            combination["parameters"] = {"weights": [*shares.values()]}
+    weights = {"parameters": {"weights": [*fused.weights.values()]}}
+    combination: dict[str, Any] = {"technique": fused.variant.combine}
+    if fused.variant.normalise:
+        scales = [name.split() for name in fused.variant.by_query(len(fused.weights))]
+        normalization: dict[str, Any] = {"technique": scales[0][0]}
+        if any(bounds for _, *bounds in scales):
+            # Without a lower bound of its own, a query of a pipeline with bounds ignores it.
+            modes = [(*bounds, "ignore", "0")[:2] for _, *bounds in scales]
+            bounds = [{"mode": mode, "min_score": float(least)} for mode, least in modes]
+            normalization["parameters"] = {"lower_bounds": bounds}
+        own = {"normalization": normalization, "combination": combination | weights}
+        processor: dict[str, Any] = {"normalization-processor": own}
+    else:
+        combination |= {"rank_constant": fused.k, **(weights if _are_unequal(fused.weights) else {})}
         processor = {"score-ranker-processor": {"combination": combination}}
-    queries = {
-        "hybrid": {"pagination_depth": first, "queries": [_placeholder_query(run, names) for run in shares]}
-    }
-    search = {"query": queries, "size": min(first, 100)}
+    parts = [_placeholder_query(run, fused.names) for run in fused.weights]
+    queries = {"hybrid": {"pagination_depth": fused.first, "queries": parts}}
+    search = {"query": queries, "size": min(fused.first, 100)}
     commands = (
         "# URL: address of the cluster\n"
         f'{_CURL} -X PUT "$URL/_search/pipeline/fused" --data-binary @pipeline.json\n'
-        f'{_CURL} "$URL/{names.index}/_search?search_pipeline=fused" --data-binary @search.json\n'
+        f'{_CURL} "$URL/{fused.names.index}/_search?search_pipeline=fused" --data-binary @search.json\n'
     )
     files = {"pipeline.json": {"phase_results_processors": [processor]}, "search.json": search}
     texts = {name: json.dumps(content, indent=2) + "\n" for name, content in files.items()}
@@ -253,8 +301,8 @@ class FusedRuns(NamedTuple):
     def reference(self, hits: int) -> Reference:
         """Fuse the runs to at most `hits` documents a topic."""
         runs = RunSet.of(self.runs)
-        rankings = rank(fused_pool(runs, self.chosen, self.options), self.chosen.setting, hits=hits)
-        return Reference(rankings, [len(runs.names)] * len(rankings), {*runs.docnos})
+        ranked = rankings(runs, self.chosen, self.options, hits)
+        return Reference(ranked, [len(runs.names)] * len(ranked), {*runs.docnos})
 
 
 def fusion_cost(path: PathLike, engine: str, chosen: Chosen, options: FusionOptions) -> Table | None:
@@ -286,7 +334,7 @@ def fusion_cost(path: PathLike, engine: str, chosen: Chosen, options: FusionOpti
     best = max(supported, key=lambda row: float(row[value]))
     table_rows = [
         [name, row["method"], f"{row[value]:.4f}", f"{row[value] - tuned[value]:+.4f}"]
-        for name, row in (("tuned", tuned), (f"nearest of {HYBRIDS[engine].title}", best))
+        for name, row in (("tuned", tuned), (f"nearest of {SPACES[engine].title}", best))
     ]
     names = ["", "method", f"{tuned['measure']}, {value.replace('_', ' ')}", "difference"]
     return Table.of(names, (), [table_rows], "Cost of the nearest fusion.")
@@ -305,88 +353,168 @@ def _is_supported(row: Mapping[str, Any], engine: str, options: FusionOptions) -
     return True
 
 
-def _qdrant(
-    shares: Mapping[str, float], scale: str | None, k: int, first: int, _names: Names
-) -> dict[str, str]:
-    """Write a script for qdrant-client; Qdrant's ranks begin at 0."""
-    how, fused = f"Reciprocal ranks, k = {k}", f"models.RrfQuery(rrf=models.Rrf(k={k + 1}))  # ranks from 0"
-    if scale is not None:
-        how, parts = "Weighted scores", list(enumerate(shares.values()))
-        terms = ", ".join(f'models.MultExpression(mult=[{share!r}, "$score[{n}]"])' for n, share in parts)
-        defaults = {f"$score[{n}]": 0.0 for n, _ in parts}
-        summed = f"models.SumExpression(sum=[{terms}])"
-        fused = f"models.FormulaQuery(\n    formula={summed},\n    defaults={defaults},\n)"
+def _qdrant(fused: Fused) -> dict[str, str]:
+    """Write a script for qdrant-client."""
+    weights, combine = [*fused.weights.values()], fused.variant.combine
+    if combine == "dbsf":
+        query = "models.FusionQuery(fusion=models.Fusion.DBSF)"
+    elif combine == "formula":
+        parts = [
+            f'models.MultExpression(mult=[{weight!r}, "$score[{n}]"])' for n, weight in enumerate(weights)
+        ]
+        defaults = {f"$score[{n}]": 0.0 for n in range(len(weights))}
+        summed = f"models.SumExpression(sum=[{', '.join(parts)}])"
+        query = f"models.FormulaQuery(\n    formula={summed},\n    defaults={defaults},\n)"
+    else:
+        own = f", weights={weights}" if _are_unequal(fused.weights) or combine == RANKS_BY_WEIGHTS else ""
+        k = 1 if combine == RANKS_BY_WEIGHTS else fused.k
+        query = f"models.RrfQuery(rrf=models.Rrf(k={k}{own}))  # ranks from 0"
+    using = {run: run for run in fused.weights}
+    return {
+        PYTHON: fill_template("qdrant.py", how=fused.variant, using=using, first=fused.first, fused=query)
+    }
+
+
+def _lancedb(fused: Fused) -> dict[str, str]:
+    """Write a hybrid query for LanceDB."""
+    text, vector = fused.weights
+    is_sum = bool(fused.variant.normalise)
     return {
         PYTHON: fill_template(
-            "qdrant.py", how=how, using={run: run for run in shares}, first=first, fused=fused
+            "lancedb.py",
+            how=fused.variant,
+            name=fused.variant.combine,
+            arguments="weight=WEIGHTS[VECTOR], fill=1.0" if is_sum else f"K={fused.k}",
+            normalise=fused.variant.normalise or "score",
+            text=repr(text),
+            vector=repr(vector),
+            weights=dict(fused.weights),
+            first=fused.first,
         )
     }
 
 
-def _lancedb(
-    shares: Mapping[str, float], scale: str | None, k: int, first: int, _names: Names
-) -> dict[str, str]:
-    """Write a hybrid query for LanceDB."""
-    how, name, arguments = f"Reciprocal ranks, k = {k}", "RRFReranker", f"K={k}"
-    if scale is not None:
-        how, name = "Weighted min-max scores", "LinearCombinationReranker"
-        arguments = "weight=WEIGHTS[VECTOR], fill=1.0"
-    text, vector = shares
-    texts = {"how": how, "name": name, "arguments": arguments, "text": repr(text), "vector": repr(vector)}
-    return {PYTHON: fill_template("lancedb.py", **texts, weights=dict(shares), first=first)}
+def _weaviate(fused: Fused) -> dict[str, str]:
+    """Write a hybrid query for Weaviate's Python client."""
+    names = {"relativeScoreFusion": "RELATIVE_SCORE", "rankedFusion": "RANKED"}
+    text, vector = fused.weights
+    return {
+        PYTHON: fill_template(
+            "weaviate.py",
+            how=fused.variant,
+            text=repr(text),
+            vector=repr(vector),
+            alpha=fused.weights[vector],
+            fusion=names[fused.variant.combine],
+            first=fused.first,
+        )
+    }
+
+
+def _milvus(fused: Fused) -> dict[str, str]:
+    """Write a hybrid search for pymilvus."""
+    weights = ", ".join(map(repr, fused.weights.values()))
+    ranker = f"RRFRanker(k={fused.k})"
+    if fused.variant.normalise:
+        ranker = f"WeightedRanker({weights}, norm_score={fused.variant.normalise != 'none'})"
+    fields = {run: run for run in fused.weights}
+    return {
+        PYTHON: fill_template("milvus.py", how=fused.variant, fields=fields, ranker=ranker, first=fused.first)
+    }
+
+
+def _vespa(fused: Fused) -> dict[str, str]:
+    """Write a rank profile with a global phase."""
+    features = [f"query{n}" for n in range(len(fused.weights))]
+    scores = [
+        f"normalize_linear({name})" if fused.variant.normalise else f"reciprocal_rank({name}, {fused.k}.0)"
+        for name in features
+    ]
+    terms = [f"{weight!r} * {score}" for weight, score in zip(fused.weights.values(), scores, strict=True)]
+    functions = [
+        f"    function {name}() {{\n        expression: YOUR_FEATURE  # that makes {run}\n    }}"
+        for name, run in zip(features, fused.weights, strict=True)
+    ]
+    texts = {"functions": "\n".join(functions), "expression": " + ".join(terms), "first": fused.first}
+    return {"fused.profile": fill_template("fused.profile", how=fused.variant, **texts)}
 
 
 _COMMON_REMARKS = (
     "Each query's scores are normalised over the documents that it returns: as many as the fused runs have.",
     "Scores are in single precision, and the engine orders documents of equal score in its own way.",
 )
+_EXACT = (
+    "lmtune computed this fusion in the engine's arithmetic: if the queries return the runs' documents and "
+    "scores, rankings are identical except for ties. Check a run of the engine with lmtune check-run."
+)
+_RRF = Variant("", "rrf")
 HYBRIDS = {
     "elasticsearch": Hybrid(
-        "Elasticsearch",
-        {"min-max": "minmax", "none": "none"},
         _elastic,
+        {"min-max": Variant("minmax", "linear"), "none": Variant("none", "linear")},
+        _RRF,
         (
-            *_COMMON_REMARKS,
             "The linear retriever needs version 8.18 or 9.0. Versions before June 2025 do not normalise the "
             "score of a query's only document to 1. For vectors, replace a standard retriever by a knn one.",
         ),
-        weighs_ranks="9.2",
         is_named=True,
     ),
     "opensearch": Hybrid(
-        "OpenSearch",
-        {"min-max": "min_max"},
         _opensearch,
-        (*_COMMON_REMARKS, "The lowest score of a query becomes 0.001, in lmtune 0."),
-        weighs_ranks="3.1",
+        {"min-max": Variant("min_max", "arithmetic_mean")},
+        _RRF,
+        ("Lower bounds and z_score need OpenSearch 3.0. Versions before 3.5 rank within each shard.",),
+        ("The lowest score of a query becomes 0.001, in lmtune 0.",),
         is_named=True,
         refused={"z-score": "OpenSearch's z_score sets all scores that are not above the mean to 0.001"},
     ),
     "qdrant": Hybrid(
-        "Qdrant",
-        {"none": "none"},
         _qdrant,
+        {"none": Variant("none", "formula")},
+        replace(_RRF, constant=1.0),
+        ("Tested with qdrant-client 1.20; older versions may lack these queries.",),
+        ("Qdrant's ranks begin at 0: its k is lmtune's plus 1.",),
+        weighs_ranks=False,
+    ),
+    "weaviate": Hybrid(
+        _weaviate,
+        {"min-max": Variant("relative", "relativeScoreFusion")},
+        replace(_RRF, combine="rankedFusion"),
         (
-            *_COMMON_REMARKS,
-            "Qdrant's ranks begin at 0: its k is lmtune's plus 1. Tested with qdrant-client 1.20; older "
-            "versions may lack these queries.",
-            "Not used: Qdrant's weights of reciprocal ranks (they divide the rank), and its "
-            "distribution-based fusion (no weights; a document that a query lacks scores 0).",
+            "Scores that differ by less than 0.0000001 are ties, which Weaviate orders by the scores of its "
+            "queries. Not run: no test was made with Weaviate.",
+        ),
+        ("If all scores of a query are equal, they become 1 in both.",),
+    ),
+    "milvus": Hybrid(
+        _milvus,
+        {"none": Variant("none", "weighted")},
+        _RRF,
+        (
+            "The runs' metrics were inferred from their scores: COSINE if all are between -1 and 1, else "
+            "BM25 if none is negative, else IP. Not run: no test was made with Milvus.",
+        ),
+    ),
+    "vespa": Hybrid(
+        _vespa,
+        {"min-max": Variant("normalize_linear", "sum of normalize_linear")},
+        replace(_RRF, combine="sum of reciprocal_rank"),
+        (
+            "Not exact: Vespa computes all features of each document in the global phase, so that a document "
+            "that a run lacks has a score there too. Not run: no test was made with Vespa.",
         ),
     ),
     "lancedb": Hybrid(
-        "LanceDB",
-        {"min-max": "score"},
         _lancedb,
+        {"min-max": Variant("score", "LinearCombinationReranker")},
+        replace(_RRF, combine="RRFReranker"),
         (
-            *_COMMON_REMARKS,
             "LanceDB uses the distances of the vector query. A run of similarities is ranked the same if the "
-            "distance falls linearly with the similarity (cosine, dot). If all texts have the same score, "
-            "LanceDB normalises it to 0, lmtune to 1.",
+            "distance falls linearly with the similarity (cosine, dot).",
             "Tested with LanceDB 0.40; check the first results of another version. A search returns at most "
             "as many documents as are fused from each query.",
         ),
-        2,
+        ("If all texts have the same score, LanceDB normalises it to 0, lmtune to 1.",),
     ),
 }
 """The engines with hybrid queries by name, as in the option ``--to``."""

@@ -16,11 +16,13 @@ from lmtune.errors import InputError
 from lmtune.fusion.certificate import MOST_RUNS, certify
 from lmtune.fusion.methods import (
     CHOOSE,
+    ENGINE_DEFAULT,
     FEW_RUNS,
     LOGISTIC,
     METHODS,
     SCALES,
     SINGLE,
+    TUNED,
     Chosen,
     FusionOptions,
     count_ties,
@@ -30,6 +32,8 @@ from lmtune.fusion.methods import (
 )
 from lmtune.fusion.runs import POOL_DEPTH, RunSet
 from lmtune.fusion.search import ExactLineSearch, Fitting, Line, coordinate_line, join_steps
+from lmtune.fusion.space_search import Searched, search_space
+from lmtune.fusion.spaces import MOST_MIXED, SPACES, Variant
 from lmtune.io.frames import as_qrels
 from lmtune.io.rows import Qrels, QrelsLike, RunsLike
 from lmtune.io.term_values import weights_of
@@ -44,7 +48,7 @@ from lmtune.tuning.certificate.optimum import check_uncertified
 Intervals = dict[str, tuple[float, float]]
 
 BEST_SINGLE = "best single run"
-BASELINES = (BEST_SINGLE, "rrf", "equal")
+BASELINES = (BEST_SINGLE, "rrf", "equal", ENGINE_DEFAULT)
 # Weights are equally good if their mean is at most this far below that of the chosen ones.
 _FLAT = 0.001
 
@@ -131,6 +135,8 @@ class FusionResult(Shown, by="fusion_tables.fusion"):
         By measure: single runs, then the methods.
     depths : dict of str to int
         By run, the largest number of documents for a topic.
+    variants : int
+        With an engine, the number of its variants that were searched, over all windows.
     """
 
     runs: tuple[str, ...]
@@ -139,6 +145,7 @@ class FusionResult(Shown, by="fusion_tables.fusion"):
     how: str
     rows: tuple[FusedRow, ...]
     depths: dict[str, int] = field(default_factory=dict)
+    variants: int = 0
 
     @property
     def selected(self) -> FusedRow:
@@ -189,7 +196,7 @@ class FusionResult(Shown, by="fusion_tables.fusion"):
 
 
 def baselines(rows: Sequence[FusedRow]) -> dict[str, FusedRow]:
-    """Return a measure's best single run, reciprocal rank fusion, and equal weights if requested, by name."""
+    """Return a measure's best single run by name, and RRF, equal weights and the engine's default if any."""
     single = max((row for row in rows if row.is_single), key=lambda row: row.mean)
     fixed = {row.name: row for row in rows if row.chosen.method in BASELINES}
     return {BEST_SINGLE: single} | {name: fixed[name] for name in BASELINES if name in fixed}
@@ -239,21 +246,14 @@ def fuse_runs(
         raise InputError("nothing to fuse", value=list(runs.names), accepted="two runs or more")
     if options.topic_weights is not None:
         check_uncertified(options.certify)
-    few = len(runs.names) <= FEW_RUNS
-    default_methods = tuple(
-        name for name, method in METHODS.items() if method.is_default and (few or not method.is_for_few_runs)
-    )
-    options = replace(options, method=options.method or default_methods)
-    if options.certify is not None and "linear" in options.method and len(runs.names) > MOST_RUNS:
-        accepted = f"up to {MOST_RUNS}"
-        raise InputError("too many runs for a certificate", value=len(runs.names), accepted=accepted)
+    options = replace(options, method=_methods(runs, options))
     if options.leave_out:
         qrels = _without_unique_judgments(runs, qrels, options)
     topics = tuple(judged_topics(runs, qrels))
     if options.topic_weights is not None:
         weights_of(topics, options.topic_weights)
     measures = parse_measures(options.measure)
-    methods = tuple(dict.fromkeys(("rrf", *options.method)))
+    methods = options.method if options.engine else tuple(dict.fromkeys(("rrf", *options.method)))
     folds: list[Fold] = []
     how = "in sample: weights are tuned and evaluated on the same topics"
     if weights is not None:
@@ -264,7 +264,8 @@ def fuse_runs(
         folds, how = make_folds(topics, topics, folds=number, seed=options.seed, **split)
     if options.topic_weights is not None:
         how += "; topic weights are used in tuning, reported means are unweighted"
-    work = _Fusion(runs, qrels, topics, options, weights)
+    sets = [topics, *(tuple(fold.train) for fold in folds)]
+    work = _Fusion(runs, qrels, topics, options, weights, sets)
     tuned = set(filter(work.is_tuned, methods))
     each = len(runs.names) + len(methods) + len(tuned) * len(folds)
     total, done = len(measures) * each, itertools.count()
@@ -276,7 +277,7 @@ def fuse_runs(
         for name in runs.names:
             progress("fusing", next(done), total, detail=f"{measure}, {name} alone")
             of_measure.append(work.single(name, measure))
-        for method in sorted(methods, key=list(METHODS).index):
+        for method in sorted(methods, key=[*METHODS, ENGINE_DEFAULT, TUNED].index):
             report = partial(progress, "fusing", detail=f"{measure}, {method}")
             row = work.row(method, measure, part_of(report, next(done), total))
             choices = [
@@ -292,7 +293,34 @@ def fuse_runs(
     note_ties(work.tied)
     topics = tuple(topic for topic in topics if topic in reported)
     rows = [_in_input_order(row, runs.input_order) for row in rows]
-    return FusionResult(runs.input_order, topics, options, how, tuple(rows), runs.depths)
+    return FusionResult(runs.input_order, topics, options, how, tuple(rows), runs.depths, work.variants)
+
+
+def _methods(runs: RunSet, options: FusionOptions) -> tuple[str, ...]:
+    """Return the methods to use; raise `InputError` for options that do not go together."""
+    number = len(runs.names)
+    most = MOST_RUNS
+    if options.engine is not None:
+        space, kept = SPACES[options.engine], FusionOptions()
+        for name in ("method", "normalise", "missing", "rrf_k", "restarts"):
+            if getattr(options, name) != getattr(kept, name):
+                raise InputError(
+                    f"--{name.replace('_', '-')} conflicts with --engine",
+                    value=getattr(options, name),
+                    accepted=f"what {space.title} can express is searched",
+                )
+        if space.queries not in (0, number):
+            accepted = f"{space.queries} runs: of the text query, then of the vector query"
+            raise InputError(f"{space.title} fuses two queries", value=[*runs.input_order], accepted=accepted)
+        most = MOST_MIXED
+    few = number <= FEW_RUNS
+    usual = [
+        name for name, method in METHODS.items() if method.is_default and (few or not method.is_for_few_runs)
+    ]
+    methods = (TUNED, ENGINE_DEFAULT) if options.engine else options.method or tuple(usual)
+    if options.certify is not None and {TUNED, "linear"} & {*methods} and number > most:
+        raise InputError("too many runs for a certificate", value=number, accepted=f"up to {most}")
+    return methods
 
 
 def judged_topics(runs: RunSet, qrels: Qrels) -> list[str]:
@@ -364,14 +392,19 @@ class _Fusion:
     topics: tuple[str, ...]
     options: FusionOptions
     weights: Mapping[str, float] | None
+    sets: Sequence[Sequence[str]]
     tied: int = 0
+    variants: int = 0
     _pools: dict[object, CandidatePool] = field(default_factory=dict)
     _variant_values: dict[object, Doubles] = field(default_factory=dict)
+    _searched: dict[Measure, Searched] = field(default_factory=dict)
 
     def pool(self, chosen: Chosen) -> CandidatePool:
         """Return the pool of a fusion; the last few pools are cached."""
-        plan = METHODS[chosen.method]
-        key = plan.columns, chosen.constant, _scaling_key(chosen)
+        if chosen.engine:
+            key: object = str(chosen)
+        else:
+            key = chosen.plan.columns, chosen.constant, _scaling_key(chosen)
         pool = self._pools.pop(key, None)
         if pool is None:
             pool = fused_pool(self.runs, chosen, self.options, self.qrels, self.topics)
@@ -420,7 +453,7 @@ class _Fusion:
         positions = {topic: position for position, topic in enumerate(self.topics)}
         for fold, chosen in zip(folds, choices, strict=True):
             values[[positions[topic] for topic in fold.test]] = self._values(chosen, measure, fold.test)
-        plan = METHODS[row.chosen.method]
+        plan = row.chosen.plan
         searched = plan.fit is not None and len(self.runs.names) <= FEW_RUNS
         flat = self._flat_ranges(row.chosen, measure) if searched else {}
         shares = [choice.shares for choice in choices]
@@ -431,8 +464,10 @@ class _Fusion:
         self, method: str, measure: Measure, topics: Sequence[str], progress: Count
     ) -> tuple[Chosen, int, float | None]:
         """Return the best fusion on topics, the evaluations, and a bound over all weights if known."""
-        plan, evaluations, bound = METHODS[method], 0, -np.inf
         progress(0, 1)
+        if self.options.engine is not None:
+            return self._of_engine(method, measure, topics, progress)
+        plan, evaluations, bound = METHODS[method], 0, -np.inf
         chosen = Chosen(method, dict.fromkeys(self.runs.names, 1.0))
         if self.weights is not None:
             return replace(chosen, weights=dict(self.weights)), 0, None
@@ -456,8 +491,52 @@ class _Fusion:
             bound = max(bound, getattr(tuner, "bound_", -np.inf))
         return chosen, evaluations + fit_evaluations, bound if np.isfinite(bound) else None
 
+    def _of_engine(
+        self, method: str, measure: Measure, topics: Sequence[str], progress: Count
+    ) -> tuple[Chosen, int, float | None]:
+        """Return the engine's default or tuned variant as `choose` does."""
+        options = self.options
+        space = SPACES[str(options.engine)]
+        if method == ENGINE_DEFAULT:
+            weights = space.default_for(len(self.runs.names))
+            return self._variant(ENGINE_DEFAULT, space.default, weights, options.window[0]), 1, None
+        if measure not in self._searched:
+            of_topic = options.topic_weights
+            self._searched[measure] = search_space(
+                space,
+                self.runs,
+                self.qrels,
+                measure,
+                self.sets,
+                windows=tuple(dict.fromkeys(options.window)),
+                depth=options.depth,
+                topic_weights=None if of_topic is None else np.array(weights_of(self.topics, of_topic)),
+                progress=progress,
+            )
+        searched = self._searched[measure]
+        self.variants = searched.variants
+        best = searched.best[[*map(tuple, self.sets)].index(tuple(topics))]
+        bound = searched.bound if np.isfinite(searched.bound) and options.topic_weights is None else None
+        chosen = self._variant(TUNED, best.variant, best.weights, best.window)
+        return chosen, searched.evaluations, bound
+
+    def _variant(self, method: str, variant: Variant, weights: Sequence[float], window: int = 0) -> Chosen:
+        """Return an engine's variant with weights in the order of the input."""
+        by_run = dict(zip(self.runs.input_order, weights, strict=True))
+        return Chosen(
+            method,
+            by_run,
+            variant.constant,
+            variant.normalise,
+            window,
+            engine=str(self.options.engine),
+            combine=variant.combine,
+        )
+
     def is_tuned(self, method: str) -> bool:
         """Whether the method has weights, constants or a normalisation that depend on the topics."""
+        if self.options.engine is not None:
+            return method == TUNED
         variants = self._variants(Chosen(method, {}))
         is_chosen = len(variants) > 1 or variants[0].normalise == LOGISTIC
         return self.weights is None and (METHODS[method].fit is not None or is_chosen)

@@ -15,8 +15,19 @@ from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.errors import InputError, PathLike
 from lmtune.fusion.certificate import BOXES
-from lmtune.fusion.runs import MINIMUM, POOL_DEPTH, ZERO, Columns, RunSet, Scores, WeightedSum, ranks
+from lmtune.fusion.runs import (
+    MINIMUM,
+    POOL_DEPTH,
+    ZERO,
+    Columns,
+    RunSet,
+    Scores,
+    WeightedSum,
+    order_of,
+    ranks,
+)
 from lmtune.fusion.search import WeightFit, fit_forward, fit_linear, fit_shrunk
+from lmtune.fusion.spaces import SPACES, Variant
 from lmtune.io.digests import read_json
 from lmtune.io.rows import Qrels
 from lmtune.io.runs import Ranking
@@ -202,6 +213,8 @@ SCALES = (*NORMALISATIONS, LOGISTIC)
 _LARGEST, _LARGEST_COUNT = 1e30, 2**31 - 1
 SINGLE = "single"
 """Name of the method that uses a single run unchanged."""
+TUNED, ENGINE_DEFAULT = "tuned", "default"
+"""Names of an engine's tuned variant and of its default, with ``--engine``."""
 CHOOSE = "choose"
 """Option in place of a normalisation: the best one on the training topics of each fold."""
 # Line searches take hours with more runs, since they search along the weight of each run.
@@ -268,6 +281,7 @@ METHODS = {
     "combanz": FusionMethod(_counts_with_power(-1.0)),
     "borda": FusionMethod(lambda *_: borda, is_scored=False),
 }
+_OF_ENGINE = FusionMethod(_scores, is_scored=False)  # its columns are not used: see `fused_pool`
 _FOR_FEW_RUNS = " and ".join(name for name, method in METHODS.items() if method.is_for_few_runs)
 _NOT_DEFAULT = ", ".join(name for name, method in METHODS.items() if not method.is_default)
 
@@ -284,6 +298,12 @@ class FusionOptions:
         f"{', '.join(METHODS)}; by default all but {_NOT_DEFAULT}, and with more than {FEW_RUNS} runs also "
         f"without {_FOR_FEW_RUNS}.",
         choices=tuple(METHODS),
+    )
+    engine: str | None = usual(
+        None,
+        f"Search only what this engine can express: {', '.join(SPACES)}.",
+        choices=tuple(SPACES),
+        metavar="ENGINE",
     )
     normalise: str = usual(
         "min-max",
@@ -308,7 +328,10 @@ class FusionOptions:
     test_topics: str | None = option(None, "Topics to report on; default: all others.")
     in_sample: bool = option(False, "Tune and evaluate on the same topics, without cross-validation.")
     certify: float | None = usual(
-        None, "Certify that no weights exceed linear's in-sample mean by more than this.", low=0
+        None,
+        "Certify that no weights exceed linear's in-sample mean by more than this; with --engine, nothing "
+        "that it can express exceeds tuned's.",
+        low=0,
     )
     leave_out: tuple[str, ...] = option(
         (), "Leave out judgments of documents that only these runs have in their first --pool-depth ranks."
@@ -328,9 +351,10 @@ class Chosen:
     Attributes
     ----------
     method : str
-        A key of `METHODS`, or `SINGLE`.
+        A key of `METHODS`, `SINGLE`, or with an engine `TUNED` or `ENGINE_DEFAULT`.
     weights : dict of str to float
-        Weights by run; only their proportions matter. With the method `SINGLE`, one weight is positive.
+        Weights by run; only their proportions matter, except for some engines. With the method `SINGLE`, one
+        weight is positive.
     constant : float
         The k of reciprocal rank fusion or the power of CombMNZ; 0 for methods without a constant.
     normalise : str
@@ -341,6 +365,11 @@ class Chosen:
         By run, a and b of `lmtune.fusion.methods.fit_logistic`, if this is the normalisation.
     depths : dict of str to int
         By run, the largest number of documents for a topic; empty if unknown.
+    engine : str
+        The engine whose arithmetic is used, a key of `lmtune.fusion.spaces.SPACES`; empty without one. The
+        runs are then in the order of the queries, and the normalisation has the engine's name.
+    combine : str
+        The engine's name of the combination.
     """
 
     method: str
@@ -350,6 +379,18 @@ class Chosen:
     window: int = 0
     logistic: dict[str, tuple[float, float]] = field(default_factory=dict)
     depths: dict[str, int] = field(default_factory=dict)
+    engine: str = ""
+    combine: str = ""
+
+    @property
+    def plan(self) -> FusionMethod:
+        """The row of the method."""
+        return _OF_ENGINE if self.engine else METHODS[self.method]
+
+    @property
+    def variant(self) -> Variant:
+        """The engine's variant."""
+        return Variant(self.normalise, self.combine, self.constant)
 
     @property
     def single_run(self) -> str | None:
@@ -361,11 +402,13 @@ class Chosen:
         """The parameters of the pool's formula."""
         if self.single_run is not None:
             return {self.single_run: 1.0}
-        return self.weights
+        return {self.engine: 1.0} if self.engine else self.weights
 
     @property
     def details(self) -> list[str]:
         """Texts of the selected parameters other than weights."""
+        if self.engine:
+            return [str(self.variant), *([f"the first {self.window}"] if self.window else [])]
         texts = [f"{'power' if 'mnz' in self.method else 'k'} = {self.constant:g}"] if self.constant else []
         texts += [self.normalise] if self.normalise else []
         return [*texts, f"the first {self.window}"] if self.window else texts
@@ -384,9 +427,34 @@ class Chosen:
         return {name: weight / total for name, weight in self.weights.items()}
 
 
-def rankings(runs: RunSet, chosen: Chosen, options: FusionOptions) -> Sequence[Ranking]:
-    """Apply a fusion to all topics of runs; the fusion's weights have the names of these runs."""
-    return rank(fused_pool(runs, chosen, options), chosen.setting, hits=options.depth)
+def rankings(
+    runs: RunSet, chosen: Chosen, options: FusionOptions, hits: int | None = None
+) -> Sequence[Ranking]:
+    """Apply a fusion to all topics of runs; the fusion's weights have the names of these runs.
+
+    Each topic has at most `hits` documents, by default the run depth of the options.
+    """
+    hits = options.depth if hits is None else hits
+    ranked = rank(fused_pool(runs, chosen, options), chosen.setting, hits=hits)
+    if not chosen.engine:
+        return ranked
+    part = runs.first(chosen.window)
+    return [
+        one._replace(
+            scores=-np.sort(-_engine_scores(part, chosen, part.scores[one.topic]))[: len(one.docnos)]
+        )
+        for one in ranked
+    ]
+
+
+def _engine_scores(runs: RunSet, chosen: Chosen, scores: Scores) -> Doubles:
+    """Return the engine's scores of a topic's documents."""
+    order = [runs.names.index(name) for name in chosen.weights]
+    weights = np.array([[*chosen.weights.values()]])
+    fused: Doubles = (
+        SPACES[chosen.engine].scores(scores[order], chosen.variant, weights)[0].astype(np.float64)
+    )
+    return fused
 
 
 def fused_pool(
@@ -399,7 +467,10 @@ def fused_pool(
     """Return the candidate pool on which the fusion's weights are the setting; see `RunSet.pool`."""
     if chosen.single_run is not None:
         return runs.only(chosen.single_run).pool(_points_by_rank, qrels, topics)
-    method, runs = METHODS[chosen.method], runs.first(chosen.window)
+    method, runs = chosen.plan, runs.first(chosen.window)
+    if chosen.engine:
+        fused = replace(runs, names=(chosen.engine,), input_order=(chosen.engine,))
+        return fused.pool(lambda scores: order_of(_engine_scores(runs, chosen, scores))[None], qrels, topics)
     if chosen.normalise:
         options = replace(options, normalise=chosen.normalise)
     fitted = np.array([chosen.logistic[name] for name in runs.names]).T if chosen.logistic else None
@@ -456,7 +527,7 @@ def _checked(chosen: Chosen, options: FusionOptions) -> Chosen:
     weights = {str(name): float(value) for name, value in chosen.weights.items()}
     depths = {str(name): operator.index(depth) for name, depth in chosen.depths.items()}
     logistic = {str(name): (float(a), float(b)) for name, (a, b) in chosen.logistic.items()}
-    scored = chosen.method != SINGLE and METHODS[chosen.method].is_scored
+    scored = chosen.method != SINGLE and chosen.plan.is_scored
     scale = chosen.normalise or options.normalise
     numbers = [*itertools.chain(*logistic.values()), float(chosen.constant)]
     counts = [1, *depths.values(), operator.index(options.depth)]
@@ -467,6 +538,7 @@ def _checked(chosen: Chosen, options: FusionOptions) -> Chosen:
         depths.keys() <= weights.keys() and 0 < min(counts) <= max(counts) <= _LARGEST_COUNT,
         not scored or scale in SCALES,
         logistic.keys() == (weights.keys() if scored and scale == LOGISTIC else set()),
+        not chosen.engine or SPACES[chosen.engine].knows(chosen.variant, len(weights)),
     )
     if not all(valid):
         raise ValueError

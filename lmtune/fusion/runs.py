@@ -373,6 +373,11 @@ def ranks(scores: Scores) -> Scores:
     return np.where(np.isnan(scores), np.nan, by_document)
 
 
+def order_of(scores: Doubles) -> Doubles:
+    """Return the positions of scores among the different ones, from 0 for the lowest."""
+    return np.unique(scores, return_inverse=True)[1].astype(np.float64)
+
+
 class Rounded(NamedTuple):
     """A topic's columns, rounded to integer multiples of a unit.
 

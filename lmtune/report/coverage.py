@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.candidates.pool import CandidatePool
-from lmtune.fusion.fusing import FusionResult
-from lmtune.fusion.methods import fused_pool
+from lmtune.fusion.fusing import FusedRow, FusionResult
+from lmtune.fusion.methods import ENGINE_DEFAULT, fused_pool
 from lmtune.fusion.runs import RunSet
 from lmtune.index.protocol import Index
 from lmtune.io.rows import Qrels
@@ -126,10 +126,16 @@ def choice_coverage(
     return _of_settings(settings, one.row.measure, result.cases[0].plan.depth, with_bounds)
 
 
+def _fixed_fusion(fused: FusionResult) -> list[FusedRow]:
+    """Return the row of reciprocal rank fusion, or of an engine's default."""
+    by_name = fused.baselines(fused.rows[0].measure)
+    return [by_name[name] for name in ("rrf", ENGINE_DEFAULT) if name in by_name][:1]
+
+
 def fusion_coverage(fused: FusionResult, runs: RunSet, qrels: Qrels, *, with_bounds: bool = False) -> str:
     """Return the line for the recommended method by the first measure and for reciprocal rank fusion."""
     settings = {}
-    for row in filter(None, (fused.recommended, fused.baselines(fused.rows[0].measure)["rrf"])):
+    for row in filter(None, (fused.recommended, *_fixed_fusion(fused))):
         pool = fused_pool(runs, row.chosen, fused.options, qrels, fused.topics)
         settings[row.name] = pool, row.chosen.setting
     topics = _ranked_topics([*settings.values()], fused.options.depth)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 from lmtune.fusion.certificate import MOST_RUNS
 from lmtune.fusion.fusing import BASELINES, BEST_SINGLE, FusedRow, FusionResult, fixed_method
-from lmtune.fusion.methods import FEW_RUNS, METHODS
+from lmtune.fusion.methods import FEW_RUNS
 from lmtune.fusion.runs import MINIMUM, ZERO
+from lmtune.fusion.spaces import SPACES
 from lmtune.progress import quantity
 from lmtune.report.comparison_tables import BETTER, WORSE, interval_text
 from lmtune.report.recommendation import fusion_answer, gain_cells
@@ -67,7 +68,9 @@ def fusion_records(result: FusionResult) -> list[dict[str, Any]]:
             "weights": row.chosen.weights,
             "window": row.chosen.window,
             "logistic": {name: list(ab) for name, ab in row.chosen.logistic.items()},
-            "formula": formula(row, result) if METHODS.get(row.chosen.method) else "",
+            "formula": "" if row.is_single else formula(row, result),
+            "engine": row.chosen.engine,
+            "combine": row.chosen.combine,
             "flat": {name: list(ends) for name, ends in row.flat.items()},
             "interval": {name: list(ends) for name, ends in row.interval.items()},
             **{
@@ -91,10 +94,12 @@ def fusion_topics(result: FusionResult) -> Iterator[dict[str, Any]]:
 def fusion_legend(result: FusionResult) -> str:
     """Return the notes on data, scores, weights and tests, one a line."""
     options = result.options
+    scores = f"{options.normalise}, missing documents get {_MISSING[options.missing]}"
+    if options.engine is not None:
+        scores = f"as {SPACES[options.engine].name} computes them"
     notes = [
         f"{quantity(len(result.topics), 'topic')}, {result.how}",
-        f"Scores: {options.normalise}, missing documents get {_MISSING[options.missing]}; weights: shares "
-        "of 1",
+        f"Scores: {scores}; weights: shares of 1",
         f"{BETTER} significantly better than the best single run, {WORSE} significantly worse "
         f"({_how(result)}, adjusted p < 0.05)",
     ]
@@ -108,8 +113,7 @@ def _how(result: FusionResult) -> str:
 
 
 def _normalisation(row: FusedRow, result: FusionResult) -> str | None:
-    method = METHODS.get(row.chosen.method)
-    scored = method is not None and method.is_scored
+    scored = not row.is_single and row.chosen.plan.is_scored
     return row.chosen.normalise or (result.options.normalise if scored else None)
 
 
@@ -156,7 +160,9 @@ def _values(result: FusionResult) -> Table:
 
 def _method_and_constant(row: FusedRow, result: FusionResult) -> str:
     """Return the method's name with its parameters other than weights."""
-    parameters = replace(row.chosen, constant=_constant(row, result) or 0.0).details
+    parameters = row.chosen.details
+    if not row.chosen.engine:
+        parameters = replace(row.chosen, constant=_constant(row, result) or 0.0).details
     return row.name + (f" ({', '.join(parameters)})" if parameters else "")
 
 
@@ -181,16 +187,25 @@ def _gains(result: FusionResult) -> list[Table]:
 
 def formula(row: FusedRow, result: FusionResult) -> str:
     """Return the formula of a method's scores, followed by a line for each run with a weight."""
-    chosen, method = row.chosen, METHODS[row.chosen.method]
-    value = "value(run, document)" if not method.is_scored else f"{_normalisation(row, result)}(run's score)"
+    chosen = row.chosen
+    if chosen.engine:
+        space = SPACES[chosen.engine]
+        how = f"{space.name}, {chosen.variant}: {space.combination(chosen.variant).formula}"
+        return "\n".join([f"{row.measure}, {row.name}: {how}", *_weight_lines(chosen.weights)]) + "\n"
+    value = (
+        "value(run, document)" if not chosen.plan.is_scored else f"{_normalisation(row, result)}(run's score)"
+    )
     lines = [f"{row.measure}, {', '.join([row.name, *chosen.details])}: sum over runs of weight x {value}"]
-    lines += [f"  {name}: {share:.4g}" for name, share in chosen.shares.items() if share]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_weight_lines(chosen.shares)]) + "\n"
+
+
+def _weight_lines(weights: Mapping[str, float]) -> list[str]:
+    return [f"  {name}: {weight:.4g}" for name, weight in weights.items() if weight]
 
 
 def formulas(result: FusionResult) -> str:
     """Return the formulas of all methods with tuned weights."""
-    tuned = [row for row in result.rows if not row.is_single and METHODS[row.chosen.method].fit]
+    tuned = [row for row in result.rows if not row.is_single and (row.chosen.plan.fit or row.chosen.engine)]
     return "\n".join(formula(row, result) for row in tuned)
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from lmtune.arrays import Doubles
 from lmtune.fusion.fusing import BEST_SINGLE, FusedRow, FusionResult
-from lmtune.fusion.methods import FEW_RUNS, METHODS
+from lmtune.fusion.methods import ENGINE_DEFAULT, FEW_RUNS
+from lmtune.fusion.spaces import SPACES
 from lmtune.measures.significance.comparison import Gain
 from lmtune.measures.significance.tests import LEVEL
 from lmtune.models.model import known_model
@@ -176,9 +177,11 @@ def fusion_answer(result: FusionResult) -> Answer | None:
     if row is None:
         return None
     baselines = result.baselines(row.measure)
-    single, rrf = baselines[BEST_SINGLE], baselines["rrf"]
     title = f"{quantity(len(result.runs), 'run')}, {quantity(len(result.topics), 'topic')}, {result.how}"
-    fused = result.fixed(row.measure)
+    fused, single = result.fixed(row.measure), baselines[BEST_SINGLE]
+    if ENGINE_DEFAULT in baselines:
+        return Answer(title, _engine_lines(result, row, baselines))
+    rrf = baselines["rrf"]
     details = _fused_by(fused, len(result.runs))
     if row is single:
         value = (
@@ -197,10 +200,41 @@ def fusion_answer(result: FusionResult) -> Answer | None:
     return Answer(title, lines)
 
 
+def _engine_lines(result: FusionResult, row: FusedRow, baselines: Mapping[str, FusedRow]) -> _Lines:
+    """Return the recommended variant of an engine, three means, and the tuned variant's differences."""
+    single, default, tuned = baselines[BEST_SINGLE], baselines[ENGINE_DEFAULT], result.fixed(row.measure)
+    space = SPACES[tuned.chosen.engine]
+    found = f"{', '.join(tuned.chosen.details)}; weights {weights_text(tuned.chosen.weights)}"
+    chosen = Counter(str(fold.variant) for fold in tuned.folds).get(str(tuned.chosen.variant), 0)
+    lines = [
+        ("Recommended", f"{row.name} alone" if row is single else f"{space.title}: {found}"),
+        (row.measure.title, f"{short(tuned.mean)} tuned{f' ({found})' if row is single else ''}"),
+        ("Best single run", f"{short(single.mean)} ({single.name})"),
+        ("Engine's default", f"{short(default.mean)} ({', '.join(default.chosen.details)})"),
+        *difference_lines(tuned.gains[BEST_SINGLE], tuned.values - single.values, single.name),
+        ("Over the default", gain_text(tuned.gains[ENGINE_DEFAULT])),
+        (
+            "Searched",
+            f"{result.variants} variants of {space.name}; this one in {chosen} of {len(tuned.folds)} folds",
+        ),
+    ]
+    if tuned.bound is not None:
+        excess = at_most(max(tuned.bound - tuned.in_sample, 0.0))
+        lines.append(
+            ("Certificate", f"nothing that was searched exceeds its in-sample mean by more than {excess}")
+        )
+    return lines
+
+
+def weights_text(weights: Mapping[str, float]) -> str:
+    """Return weights as text, by run."""
+    return ", ".join(f"{run} {weight:.4g}" for run, weight in weights.items())
+
+
 def _fused_by(row: FusedRow, runs: int) -> str:
     """Return a method's constant and, if there are few runs, its tuned weights."""
     constant = row.chosen.details
-    chosen = METHODS[row.chosen.method].fit is not None and runs <= FEW_RUNS
+    chosen = row.chosen.plan.fit is not None and runs <= FEW_RUNS
     weights = [f"{run} {short(share)}" for run, share in row.chosen.shares.items()] if chosen else []
     return ", ".join([*constant, *weights])
 

@@ -101,7 +101,7 @@ def test_deployed_requests_have_the_published_types(engine: str, tmp_path: Path)
                 analyzer = Analyzer(stemmer=stemmer, stopwords=stopwords)
                 requests += typed(engine, deploy(ENGINES[engine], model, setting, analyzer))
     for chosen, options in fusions():
-        if chosen.normalise in ("", *HYBRIDS[engine].normalisations):
+        if chosen.normalise in ("", *HYBRIDS[engine].sums):
             requests += typed(engine, deploy_fusion(engine, chosen, options))
     assert len(requests) > 50
     assert errors_of(requests, tmp_path) == []

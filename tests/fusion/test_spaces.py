@@ -1,0 +1,137 @@
+"""Engines' fusion: scores equal those of the published sources, and the search finds the best of them."""
+
+from __future__ import annotations
+
+import itertools
+
+import engine_oracles as oracle
+import numpy as np
+import pytest
+import pytrec_eval
+
+from lmtune.fusion.runs import RunSet
+from lmtune.fusion.space_search import in_query_order, search_space
+from lmtune.fusion.spaces import SPACES, Variant
+from lmtune.measures.measure import parse_measure
+
+Run = dict[str, dict[str, float]]
+
+DOCNOS = [f"d{n:02d}" for n in range(24)]
+
+
+def drawn(
+    seed: int, runs: int, topics: int = 5, *, negative: bool = False, ties: bool = True
+) -> dict[str, Run]:
+    """Return runs with ties, topics of one document, of equal scores, and documents that some runs lack."""
+    rng = np.random.default_rng(seed)
+    out: dict[str, Run] = {}
+    for name in "zyx"[:runs]:  # not in the order of their names
+        run: Run = {}
+        for topic in range(topics):
+            size = (int(rng.integers(6, 16)), 1, int(rng.integers(2, 9)))[topic % 3]
+            scores = rng.integers(-4 if negative else 0, 12, size) / 4.0
+            scores = np.full(size, scores[0]) if topic % 3 == 2 else scores + rng.choice([0.0, 1 / 3], size)
+            scores = scores if ties else rng.uniform(0.5, 9.0, size)
+            docnos = rng.choice(DOCNOS, size, replace=False).tolist()
+            run[str(topic)] = dict(zip(docnos, scores.tolist(), strict=True))
+        out[name] = run
+    return out
+
+
+def limits(runs: dict[str, Run]) -> list[tuple[float, float]]:
+    scores = [[s for ranking in run.values() for s in ranking.values()] for run in runs.values()]
+    return [(min(own), max(own)) for own in scores]
+
+
+def engines() -> list[tuple[str, int]]:
+    return [
+        (name, runs)
+        for name, space in SPACES.items()
+        for runs in ([space.queries] if space.queries else [2, 3])
+    ]
+
+
+@pytest.mark.parametrize(("engine", "number"), engines())
+def test_scores_are_those_of_the_engine(engine: str, number: int) -> None:
+    space = SPACES[engine]
+    for seed in range(6):
+        runs = drawn(seed, number, negative=seed % 2 == 1)
+        loaded = in_query_order(RunSet.of(runs))
+        weights = np.random.default_rng(seed).dirichlet(np.ones(number), 2)
+        for variant in space.variants(limits(runs)):
+            row = space.combination(variant)
+            every = [[*own.tolist()] for own in weights] if row.is_weighted else [[1.0] * number]
+            for topic, table in loaded.scores.items():
+                docnos = [loaded.docnos[doc] for doc in loaded.docs[topic]]
+                ours = space.scores(table, variant, np.array(every))
+                for own, used in zip(ours.tolist(), every, strict=True):
+                    hits = [oracle.best_first(run[topic]) for run in runs.values()]
+                    theirs = oracle.fuse(
+                        engine, variant.normalise, variant.combine, variant.constant, used, hits
+                    )
+                    expected = [theirs[docno] for docno in docnos]
+                    # log, exp and sqrt may differ by one unit in the last place between libraries.
+                    assert own == pytest.approx(expected, rel=2e-7, abs=1e-12), (variant, topic)
+
+
+@pytest.mark.parametrize(("engine", "number"), engines())
+def test_columns_rank_as_the_engine_does(engine: str, number: int) -> None:
+    space = SPACES[engine]
+    compared = 0
+    for seed in range(4):
+        loaded = in_query_order(RunSet.of(drawn(seed, number)))
+        for variant in space.variants(limits(drawn(seed, number))):
+            for table in loaded.scores.values():
+                columns = space.combination(variant).columns(space.values(table, variant))
+                if columns is None or not space.combination(variant).is_weighted:
+                    continue
+                weights = np.random.default_rng(seed).dirichlet(np.ones(number), 3)
+                for ours, theirs in zip(
+                    weights @ columns, space.scores(table, variant, weights), strict=True
+                ):
+                    for a, b in itertools.combinations(range(ours.size), 2):
+                        if abs(theirs[a] - theirs[b]) > 1e-6 * abs(theirs).max():
+                            assert (ours[a] > ours[b]) == (theirs[a] > theirs[b]), (variant, table[:, [a, b]])
+                            compared += 1
+    assert compared > 1000
+
+
+def by_oracle(engine: str, variant: Variant, weights: list[float], runs: dict[str, Run]) -> Run:
+    """Return the engine's run. Scores that differ by the rounding of single precision are made equal."""
+    how = engine, variant.normalise, variant.combine, variant.constant, weights
+    out = {}
+    for topic in next(iter(runs.values())):
+        fused = oracle.fuse(*how, [oracle.best_first(run[topic]) for run in runs.values()])
+        out[topic] = {docno: float(f"{score:.5g}") for docno, score in fused.items()}
+    return out
+
+
+def by_trec_eval(qrels: dict[str, dict[str, int]], run: Run, measure: str) -> dict[str, float]:
+    name = {"AP": "map", "nDCG@5": "ndcg_cut_5"}[measure]
+    values = pytrec_eval.RelevanceEvaluator(qrels, {name.replace("_5", ".5")}).evaluate(run)
+    return {topic: own[name] for topic, own in values.items()}
+
+
+@pytest.mark.parametrize("engine", ["opensearch", "elasticsearch", "weaviate"])
+@pytest.mark.parametrize("measure", ["AP", "nDCG@5"])
+def test_no_variant_and_weights_exceed_the_bound(engine: str, measure: str) -> None:
+    space, runs = SPACES[engine], drawn(3, 2, topics=9, ties=False)
+    rng = np.random.default_rng(0)
+    qrels = {t: {d: int(g) for d, g in zip(DOCNOS, rng.integers(0, 3, 24), strict=True)} for t in runs["z"]}
+    topics = tuple(qrels)
+    sets = [topics, topics[:6], topics[3:]]
+    loaded = RunSet.of(runs)
+    found = search_space(space, loaded, qrels, parse_measure(measure), sets, depth=100)
+    best = [-1.0] * len(sets)
+    grid = [[1.0 - t, t] for t in np.linspace(0.0, 1.0, 30).tolist()]
+    for variant in space.variants(limits(runs)):
+        for weights in grid:
+            by_topic = by_trec_eval(qrels, by_oracle(engine, variant, weights, runs), measure)
+            for number, own in enumerate(sets):
+                mean = float(np.mean([by_topic[topic] for topic in own]))
+                best[number] = max(best[number], mean)
+    assert best[0] <= found.bound + 1e-9
+    for own, one, most in zip(sets, found.best, best, strict=True):
+        assert one.value >= most - 1e-9
+        by_topic = by_trec_eval(qrels, by_oracle(engine, one.variant, [*one.weights], runs), measure)
+        assert np.mean([by_topic[topic] for topic in own]) == pytest.approx(one.value, abs=1e-9)
