@@ -63,6 +63,7 @@ EXPERIMENTS = {
     "approxndcg": "--data artificial:30x20 --trials 2 --epochs 2 --network b:4",
     "approxndcg.alpha": f"{SWEEP} --network b:4 --alphas 1,10 --alike 10",
     "approxndcg.depth": f"{SWEEP} --networks b:4,b:8",
+    "approxndcg.statements": "--data artificial:20x30 --network b:4",
     "bagging": "synthetic:1000x26",
     "choices.variants": "synthetic:1000x3 --grid 3 3 --tolerance 0.1",
     "estimation": f"{DRAWN} --sizes 5 --draws 2 --grid 3,4",
@@ -72,6 +73,7 @@ EXPERIMENTS = {
     "estimation.prior": "synthetic:1000x8 synthetic:1000x9 --grid 3 3",
     "judges.prediction_powered": "--draws 20",
     "lambdas": "--documents 2 --label-vectors 1 --points 3 --places 3 --deltas 1",
+    "lambdas.trained": "--data artificial:20x10 --network mlp:4",
     "metzler": "--datasets synthetic:1000x40 --points 3,3",
     "optimality": f"{NETS} --data artificial:20x10 --networks linear --losses ranknet",
     "optimality.retrieval": "--dataset synthetic:1000x40 --topics 20 --directions 5 --steps 0.1",
@@ -83,10 +85,14 @@ EXPERIMENTS = {
     "song.gamma": f"{SWEEP} --network mlp:4",
     "song.k_song": f"{SWEEP} --network mlp:4 --cutoffs 10 --warm-up 1",
     "song.sets": "--data artificial:20,artificial:10x30 --network b:4 --epochs 2",
+    "song.statements": "--lists 5 --lengths 30 --draws 5 --epsilons 0.1,0.01",
+    "song.stopped_term": f"{SWEEP} --network mlp:4 --cutoffs 10 --warm-up 1",
     "song.warm_up": f"{SWEEP} --network mlp:4 --warm-up 1 --cutoff 10",
     "spsa": "--data artificial:4x8 --runs 2 --evaluations 300 --features 3,10",
     "surrogates": "--datasets synthetic:1000x40 --topics 24 --parameters 2 --evaluations 20",
     "yue": "--data artificial:20x10 --evaluations 200 --epochs 2",
+    "yue.smoothed": "--data artificial:20x10 --network mlp:4 --samples 100",
+    "yue.steps": "--evaluations 60 --directions 5",
 }
 """Options beside ``--quick``; pictures and tables go to a folder."""
 

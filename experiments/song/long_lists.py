@@ -70,11 +70,9 @@ class LongLists:
         margin = {} if loss == "cross-entropy" else {"margin": self.margin}
         return {"loss": loss_text(loss, **margin, **options), **fields}
 
-    def run(
-        self, name: str, cases: Mapping[str, Any], comparisons: Sequence[Sequence[Pair]], *, watched: bool
-    ) -> Results:
-        """Run the sweep."""
-        settings = {
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that all cases share."""
+        return {
             "network": self.network,
             "warm_up": self.warm_up,
             "warm_up_loss": "cross-entropy",
@@ -85,10 +83,15 @@ class LongLists:
             "batch_size": self.batch_size,
             "measure": "ndcg@10",
         }
+
+    def run(
+        self, name: str, cases: Mapping[str, Any], comparisons: Sequence[Sequence[Pair]], *, watched: bool
+    ) -> Results:
+        """Run the sweep."""
         trained: dict[str, Any] = {
             "data": self.data,
             "least": self.least,
             "watched": watched,
-            "settings": settings,
+            "settings": self.settings(),
         }
         return sweep(cases, comparisons, trials=self.trials, seed=self.seed, name=name, **trained)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +27,7 @@ from experiments.lambdas.calculus import (
 from experiments.lambdas.examine import SAFETY, check_cost, rebuild_cost
 from lmtune.errors import InputError
 from lmtune.losses.lambda_functions import checked_function
+from lmtune.measures import Measurer
 
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
@@ -256,3 +259,22 @@ def test_bad_vectors() -> None:
         rebuild_cost(functions.ranknet(), [1, 0], origin=[0.0])
     with pytest.raises(InputError, match="bad scores"):
         rebuild_cost(functions.ranknet(), [1, 0])([1.0, 2.0, 3.0])
+
+
+def test_without_ranknets_cost_no_measure_has_one() -> None:
+    # Burges (2005), section 3: below ln 2 no pair can be wrong or tied, each of which costs ln 2 or more
+    perfect = {"pairwise-error": 0.0, "wta": 0.0, "mrr": 1.0, "ap": 1.0, "ndcg": 1.0, "ndcg@1": 1.0}
+    labels = np.array(list(product((0.0, 1.0, 2.0), repeat=4)))
+    steps = 8.0 * np.array(list(product((0.0, 1.0, 2.0, 3.0), repeat=4)))
+    seen = 0
+    for own in labels[labels.any(axis=1)]:
+        free = np.array([functions.ranknet_cost(scores, own) < np.log(2.0) for scores in steps])
+        lists = SimpleNamespace(labels=own, starts=np.array([0, 4]), docnos=None)
+        for name, best in perfect.items():
+            values = Measurer(name, lists).values(steps)[:, 0]
+            assert np.isin(values[free], (best,)).all() or np.isnan(values).all()
+        # only then are there no wrong pairs
+        wrong = Measurer("pairwise-error", lists).values(steps)[:, 0]
+        assert ((wrong == 0) == free).all() or np.isnan(wrong).all()
+        seen += int(free.sum())
+    assert seen > 1000
