@@ -17,7 +17,7 @@ def p_values_by_difference(content: Any) -> dict[Difference, set[float]]:
     Parameters
     ----------
     content : dict or list
-        The JSON of ``compare``, ``fuse``, ``tune``, ``rerank crossval`` or ``rerank compare``. Of several
+        The JSON of ``compare``, ``fuse``, ``tune`` or ``rerank compare``. Of several
         tests only the first counts, which determines significance.
     """
     found: dict[Difference, set[float]] = {}
