@@ -314,7 +314,7 @@ def save_model(path: PathLike, reranker: Reranker, record: Mapping[str, Any]) ->
 
 
 def read_record(path: PathLike) -> Any:
-    """Return the content of a model's ``made.json``; for ``text:MODEL`` or ``decoder:MODEL``, the name.
+    """Return the content of a model's ``made.json``; for ``text:MODEL`` and the like, the name.
 
     Raises
     ------
@@ -332,7 +332,7 @@ def _model_folder(path: PathLike) -> Path:
 
 
 def load_model(path: PathLike, *scorers: type[Scorer], text: Mapping[str, Any] | None = None) -> Reranker:
-    """Load a reranker from its folder, or a model trained elsewhere, ``text:MODEL`` or ``decoder:MODEL``.
+    """Load a reranker from its folder, or a model trained elsewhere, such as ``encoder:MODEL``.
 
     Parameters
     ----------

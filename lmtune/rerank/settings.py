@@ -24,7 +24,7 @@ _OPTIMIZERS = ("adam", "adamw", "sgd")
 _SCHEDULES = "constant, step (a tenth after two thirds), step:20,25 (after these epochs), cosine"
 
 
-TEXT, DECODER = "text:", "decoder:"
+TEXT, DECODER, ENCODER = "text:", "decoder:", "encoder:"
 """Prefixes of the names of networks that read text."""
 
 _DEFAULTS: dict[str, tuple[float | None, float | None]] = {
@@ -115,7 +115,7 @@ class Settings:
             note(f"the loss {loss} is a ranker now: --ranker {loss}, Settings(ranker=...)")
             object.__setattr__(self, "ranker", loss)
             object.__setattr__(self, "loss", Settings.loss)
-        is_text = self.network.startswith((TEXT, DECODER))
+        is_text = self.network.startswith((TEXT, DECODER, ENCODER))
         for name, (for_features, for_text) in _DEFAULTS.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, for_text if is_text else for_features)
@@ -243,7 +243,7 @@ def rate_at(settings: Settings, epoch: int, step: int, steps: int) -> float:
 
 @dataclass(frozen=True)
 class TextOptions:
-    """Text models: how ``text:MODEL`` and ``decoder:MODEL`` read queries and documents.
+    """Text models: how ``text:MODEL``, ``decoder:MODEL`` and ``encoder:MODEL`` read queries and documents.
 
     Attributes
     ----------
@@ -302,8 +302,10 @@ def reads_text(network: str) -> bool:
     MissingExtraError
         If it does, but the extra ``text`` is not installed.
     """
-    if not network.startswith((TEXT, DECODER)):
+    if not network.startswith((TEXT, DECODER, ENCODER)):
         return False
-    if any(find_spec(name) is None for name in ("torch", "safetensors", "transformers")):
+    if any(
+        find_spec(name) is None for name in ("torch", "safetensors", "transformers", "sentence_transformers")
+    ):
         raise MissingExtraError(network, "text")
     return True

@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 from lmtune.errors import InputError
 from lmtune.progress import note
-from lmtune.rerank.settings import DECODER, TEXT, TextOptions
+from lmtune.rerank.settings import DECODER, ENCODER, TEXT, TextOptions
 
 
 def scores_in_pieces(
@@ -295,15 +295,15 @@ def find_language_model(name: str) -> str:
     Parameters
     ----------
     name : str
-        A folder, an installed package with a folder ``model``, or a name on the Hub; after ``text:`` or
-        ``decoder:``.
+        A folder, an installed package with a folder ``model``, or a name on the Hub; after ``text:``,
+        ``decoder:`` or ``encoder:``.
 
     Raises
     ------
     InputError
         If the folder has no model, or its weights are pickles.
     """
-    model = name.partition(":")[2] if name.startswith((TEXT, DECODER)) else name
+    model = name.partition(":")[2] if name.startswith((TEXT, DECODER, ENCODER)) else name
     if Path(model).is_dir():
         return _check_folder(Path(model))
     for package in _package_folders(model):
@@ -357,22 +357,29 @@ def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> _L
         If the model cannot be loaded, has several outputs, or has no tokenizer.
     """
     folder = find_language_model(name)
-    with _quiet(), torch.random.fork_rng(devices=[]):
+    with quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         import transformers
 
         from lmtune.rerank.text import decoder
 
         decoder.register()
-        tokenizer, missing = _load(transformers.AutoTokenizer, folder, "tokenizer"), ()
+        tokenizer, missing = (
+            load_pretrained(transformers.AutoTokenizer.from_pretrained, folder, "tokenizer"),
+            (),
+        )
         how = {"use_safetensors": True, "dtype": torch.float32}
         if name.startswith(DECODER):
-            causal = _load(transformers.AutoModelForCausalLM, folder, "model", **how)
+            causal = load_pretrained(
+                transformers.AutoModelForCausalLM.from_pretrained, folder, "model", **how
+            )
             _checked_pair(causal, tokenizer, folder, pads=False)
             model = decoder.wrap_causal(causal, tokenizer, options.prompt, options.answers, options.lora)
         else:
-            kind = transformers.AutoModelForSequenceClassification
-            model, found = _load(kind, folder, "model", num_labels=1, output_loading_info=True, **how)
+            load = transformers.AutoModelForSequenceClassification.from_pretrained
+            model, found = load_pretrained(
+                load, folder, "model", num_labels=1, output_loading_info=True, **how
+            )
             missing = tuple(sorted(found["missing_keys"]))
             if options.lora and not isinstance(model, decoder.YesOrNo):
                 raise InputError("only causal models support lora", value=name, accepted=f"{DECODER}MODEL")
@@ -397,13 +404,13 @@ def _checked_pair(model: Any, tokenizer: Any, folder: str, *, pads: bool = True)
     return _LanguageModel(model, tokenizer)
 
 
-def _load(kind: Any, folder: str, what: str, **how: Any) -> Any:
+def load_pretrained(load: Callable[..., Any], folder: str, what: str, **how: Any) -> Any:
     """Load a model or a tokenizer from the disk, else from the Hub."""
     for local in (True, False):
         if not local:
             note(f"downloading the {what} of {folder} from the Hub")
         try:
-            return kind.from_pretrained(folder, local_files_only=local, trust_remote_code=False, **how)
+            return load(folder, local_files_only=local, trust_remote_code=False, **how)
         except Exception as error:  # damaged or missing files and the network raise many types
             if not local or Path(folder).is_dir():
                 reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
@@ -414,7 +421,7 @@ def _load(kind: Any, folder: str, what: str, **how: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Suppress progress bars and warnings of transformers and the Hub, such as about a new last layer."""
     from huggingface_hub.utils import logging as hub_logging
     from transformers.utils import logging as transformers_logging
@@ -442,6 +449,6 @@ def _save_language_model(folder: Path, language_model: _LanguageModel) -> None:
     """
     model: Any = language_model.model
     model.config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
-    with _quiet():
+    with quiet():
         model.save_pretrained(folder)
         language_model.tokenizer.save_pretrained(folder)

