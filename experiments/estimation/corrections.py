@@ -88,7 +88,7 @@ def examine(
     *, archive: str, measure: str, grid: tuple[int, ...], runs: int, topics: int, draws: int, **options: int
 ) -> dict[str, Any]:
     """Return the rows of ``corrections`` for an archive."""
-    values = _values(archive, measure, grid)
+    values = archive_values(archive, measure, grid)
     topics = min(topics, len(values))
     rows = []
     for nulls in NULLS:
@@ -107,7 +107,7 @@ def examine(
     return {"corrections": rows}
 
 
-def _values(archive: str, measure: str, grid: tuple[int, ...]) -> Values:
+def archive_values(archive: str, measure: str, grid: tuple[int, ...]) -> Values:
     """Return values of runs, or of settings on a grid, in shape (topics, runs)."""
     folder = Path(archive)
     if not (folder / "runs").is_dir():

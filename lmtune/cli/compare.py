@@ -5,23 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from lmtune.cli.messages import note
+import click
+
+from lmtune.cli.messages import complain, note, say
 from lmtune.cli.screen import show_table, stages
 from lmtune.errors import InputError
+from lmtune.io.files import atomic_write
+from lmtune.io.folders import check_file
+from lmtune.io.slices import read_slices
 from lmtune.measures.judges.agreement import JudgeOptions, compare_judges
+from lmtune.measures.measure import parse_measures
 from lmtune.measures.significance.comparison import (
     Comparison,
     ComparisonOptions,
     compare_runs,
+    compare_slices,
     labelled_runs,
     named_files,
 )
+from lmtune.measures.significance.requirements import Requirement, check_requirements
+from lmtune.measures.significance.stored import read_baseline, store_baseline
 from lmtune.options import option, usual
 from lmtune.report.comparison_tables import comparison_answer, comparison_legend, comparison_table
+from lmtune.report.gate import github_text, junit_text
 from lmtune.report.judge_tables import judge_table
 from lmtune.report.table import STYLES, Answer
+
+GITHUB, FAILED = "github", 3
+"""The format of requirements only, and the exit status if one fails."""
+MEASURES = ("AP", "P@10", "nDCG@10")
 
 
 @dataclass(frozen=True)
@@ -29,12 +43,20 @@ class ComparisonOutput:
     """Measures and output."""
 
     measure: tuple[str, ...] = usual(
-        ("AP", "P@10", "nDCG@10"), "A measure; repeat for several.", flag="--measure -m", separator=None
+        (),
+        "A measure; repeat for several; default: those of --require, or AP, P@10 and nDCG@10.",
+        flag="--measure -m",
+        separator=None,
     )
     topics: str | None = usual(None, "Use only these judged topics: 401-450, a list 51,52 or @FILE.")
     per_topic: bool = usual(False, "Print each topic's difference, sorted.", flag="--per-topic -q")
     residuals: bool = usual(False, "Bound each difference over all judgments of unjudged documents.")
-    style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
+    style: str = usual(
+        "table",
+        "table, markdown, latex, csv or json; github for annotations of --require.",
+        flag="--format",
+        choices=(*STYLES, GITHUB),
+    )
     predicted: Path | None = option(
         None,
         "Also estimate the differences on topics judged by a model, corrected with the human judgments.",
@@ -43,12 +65,36 @@ class ComparisonOutput:
     plot: Path | None = usual(None, "Draw intervals and per-topic differences in this folder.", metavar="DIR")
 
 
+@dataclass(frozen=True)
+class Gate:
+    """Gate for continuous integration."""
+
+    require: tuple[str, ...] = usual(
+        (),
+        "Exit with status 3 unless this holds: 'nDCG@10 >= -0.01' (observed difference), 'nDCG@10 not worse "
+        "by 0.01' (confidence bound); also with 'in SLICE' or 'in each slice'; repeat for several.",
+        metavar="RULE",
+        separator=None,
+    )
+    slices: Path | None = usual(
+        None, "Also compare slices of topics: tab-separated, topics in column 1, a header.", metavar="TSV"
+    )
+    column: str | None = option(None, "The column with the slices, if there are several.", flag="--slice")
+    junit: Path | None = usual(None, "Write the results of --require as JUnit's XML.", metavar="FILE")
+    store: Path | None = usual(
+        None, "Store the baseline's values here, to be passed as BASELINE later.", metavar="FILE"
+    )
+
+
 def compare(
     qrels: Annotated[Path, "Judgments: TREC's or BEIR's format.", "QRELS"],
-    baseline: Annotated[Path, "The run to compare with, as FILE or NAME=FILE.", "BASELINE"],
-    runs: Annotated[list[Path], "The runs to compare, in the same form.", "RUN"],
+    baseline: Annotated[
+        Path, "The run to compare with, as FILE or NAME=FILE; or what --store wrote.", "BASELINE"
+    ],
+    runs: Annotated[list[Path] | None, "The runs to compare, in the same form.", "RUN"],
     comparison: ComparisonOptions,
     output: ComparisonOutput,
+    gate: Gate,
 ) -> None:
     """Compare runs with a baseline and test the differences.
 
@@ -59,29 +105,48 @@ def compare(
     unjudged documents: exact for P, R, nDCG, RBP, RR and Success; for AP and Bpref the bounds may be
     wider than necessary.
 
+    --require is checked for each run; bounds are corrected over all requirements, slices and runs. Exit
+    status: 0 if all requirements hold, 3 if not, 2 for invalid input.
+
     Examples
     --------
-    lmtune compare qrels.txt bm25.run dense.run --residuals
-    lmtune compare qrels.txt BM25=bm25.run E5=dense.run -m AP --test wilcoxon
+    lmtune compare qrels.txt BM25=bm25.run E5=dense.run -m AP --residuals
+    lmtune compare qrels.txt bm25.run dense.run --require 'nDCG@10 >= -0.01'
     """
-    if output.predicted is not None and (
-        output.style in ("csv", "json") or comparison.pairwise or comparison.correction in ("bh", "hsd")
-    ):
-        accepted = "--format table, markdown or latex; lmtune.measures.judges.powered_runs returns a frame"
-        what = "csv, json, --pairwise and --correction bh or hsd"
-        raise InputError(f"--predicted conflicts with {what}", accepted=accepted)
-    named = labelled_runs([baseline, *runs])
+    required = [Requirement.parse(text, comparison.margin) for text in gate.require]
+    _check_options(output, gate, comparison, runs)
+    named = labelled_runs([baseline, *(runs or [])])
+    if output.predicted is not None and read_baseline(next(iter(named.values())), qrels) is not None:
+        raise InputError("--predicted with a stored baseline", accepted="the baseline's run")
+    labels = [*map(str, parse_measures(output.measure))] if output.measure else []
+    measures = [*dict.fromkeys([*labels, *(one.measure for one in required)])] or MEASURES
+    for path in filter(None, (gate.store, gate.junit)):
+        check_file(path, reads=[qrels, *named.values(), *filter(None, (gate.slices,))])
+    slices = None if gate.slices is None else read_slices(gate.slices, gate.column)
+    if gate.store is not None:
+        store_baseline(gate.store, qrels, next(iter(named.values())), measures, only=output.topics)
+        note(f"stored the baseline's values in {gate.store}")
+    if not runs:
+        return
     with stages() as progress:
         compared = compare_runs(
             qrels,
             named,
-            output.measure,
+            measures,
             comparison,
             only=output.topics,
             residuals=output.residuals,
             progress=progress,
         )
-    show(compared, output.style, per_topic=output.per_topic)
+    by_slice = {} if slices is None else compare_slices(compared, slices)
+    checks = check_requirements(compared, required, by_slice)
+    if gate.junit is not None:
+        with atomic_write(gate.junit) as stream:
+            stream.write(junit_text(checks))
+    if output.style == GITHUB:
+        say(github_text(checks))
+    else:
+        show(compared, output.style, per_topic=output.per_topic, slices=by_slice, checks=checks)
     if output.predicted is not None:
         _show_corrected(qrels, output.predicted, named, compared, output)
     if output.plot is not None:
@@ -90,6 +155,33 @@ def compare(
         for picture in comparison_pictures(compared):
             save(picture.figure, output.plot / f"{picture.name}.svg")
         note(f"drew {len(compared.contrasts) + 1} pictures in {output.plot}")
+    failed = [check for check in checks if not check.is_met]
+    for check in failed:
+        complain(str(check))
+    if failed:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _check_options(
+    output: ComparisonOutput, gate: Gate, comparison: ComparisonOptions, runs: list[Path] | None
+) -> None:
+    """Raise InputError for options that need or exclude others."""
+    if output.predicted is not None and (
+        output.style in ("csv", "json", GITHUB)
+        or comparison.pairwise
+        or comparison.correction in ("bh", "hsd")
+    ):
+        accepted = "--format table, markdown or latex; lmtune.measures.judges.powered_runs returns a frame"
+        what = "csv, json, github, --pairwise and --correction bh or hsd"
+        raise InputError(f"--predicted conflicts with {what}", accepted=accepted)
+    if not gate.require and (gate.junit is not None or output.style == GITHUB):
+        what = "--junit" if gate.junit is not None else "--format github"
+        raise InputError(f"{what} without --require", accepted="--require RULE")
+    if gate.slices is None and gate.column is not None:
+        raise InputError("--slice without --slices", value=gate.column, accepted="--slices TSV")
+    if not runs and (gate.store is None or gate.require):
+        accepted = "lmtune compare QRELS BASELINE RUN..., or --store FILE without RUN"
+        raise InputError("nothing to compare with the baseline", accepted=accepted)
 
 
 def _show_corrected(
@@ -115,11 +207,11 @@ def show(
     compared: Comparison,
     style: str,
     *,
-    per_topic: bool = False,
     answer: Callable[[Comparison], Answer] = comparison_answer,
+    **details: Any,
 ) -> None:
-    """Print a comparison; print its notes on standard error."""
-    show_table(comparison_table(compared, style, per_topic=per_topic, answer=answer))
+    """Print a comparison, with the details of `comparison_table`; print its notes on standard error."""
+    show_table(comparison_table(compared, style, answer=answer, **details))
     if style in ("csv", "json"):
         note(comparison_legend(compared).replace("\n", "; "))
     for text in compared.notes:

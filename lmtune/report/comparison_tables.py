@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -20,6 +20,7 @@ from lmtune.measures.significance.comparison import (
     ComparisonOptions,
     Contrast,
 )
+from lmtune.measures.significance.requirements import Check
 from lmtune.measures.significance.tests import FEWEST, LEVEL, detectable_difference, paired_differences
 from lmtune.progress import quantity
 from lmtune.report.table import Answer, Cell, Table, listed, render, short
@@ -50,6 +51,8 @@ def comparison_table(
     *,
     per_topic: bool = False,
     answer: Callable[[Comparison], Answer] | None = None,
+    slices: Mapping[str, Comparison] | None = None,
+    checks: Sequence[Check] = (),
 ) -> str:
     """Render a comparison.
 
@@ -64,6 +67,10 @@ def comparison_table(
         Whether to add the difference of each topic, the largest gain first; CSV then has only these.
     answer : callable, optional
         Returns the answer above plain text; default: `comparison_answer`.
+    slices : mapping of str to Comparison, optional
+        Comparisons of slices of the topics, for a further table, or further records of CSV.
+    checks : sequence of Check
+        Requirements, for the last table.
 
     Returns
     -------
@@ -75,13 +82,28 @@ def comparison_table(
     InputError
         For an unknown style.
     """
-    return render(
-        style,
-        lambda: comparison_tables(comparison, per_topic),
-        lambda: comparison_topics(comparison) if per_topic else comparison_records(comparison),
-        answer=lambda: (answer or comparison_answer)(comparison),
-        content=lambda: _content(comparison, per_topic),
-    )
+    slices = slices or {}
+
+    def tables() -> list[Table]:
+        more = [_slice_table(comparison, slices)] if slices else []
+        more += [_requirement_table(comparison, checks)] if checks else []
+        return [*comparison_tables(comparison, per_topic), *more]
+
+    def records() -> list[dict[str, object]]:
+        make = comparison_topics if per_topic else comparison_records
+        if not slices:
+            return make(comparison)
+        places = {"": comparison} | dict(slices)
+        return [{"slice": name} | record for name, own in places.items() for record in make(own)]
+
+    def content() -> dict[str, object]:
+        parts = {name: comparison_records(own) for name, own in slices.items()}
+        more: dict[str, object] = {"slices": parts} if parts else {}
+        more |= {"requirements": [check.record() for check in checks]} if checks else {}
+        return _content(comparison, per_topic) | more
+
+    answered = answer or comparison_answer
+    return render(style, tables, records, answer=lambda: answered(comparison), content=content)
 
 
 def comparison_answer(comparison: Comparison) -> Answer:
@@ -334,6 +356,43 @@ def _contrast_names(comparison: Comparison, *, could_turn: bool) -> str:
         pairs = [one.system + (f" - {one.against}" if comparison.options.pairwise else "") for one in some]
         names += [f"{measure_label(measure)} of {listed(pairs)}"] if pairs else []
     return ", ".join(names)
+
+
+def _slice_table(comparison: Comparison, slices: Mapping[str, Comparison]) -> Table:
+    """Make the table of differences by slice of topics: a row a slice and contrast."""
+    names = ["Slice", "Measure", "System", "Against"][: 4 if comparison.options.pairwise else 3]
+    groups = []
+    for name, own in slices.items():
+        rows = []
+        for contrast in own.contrasts:
+            texts = ["" if rows else name, measure_label(contrast.measure), contrast.system, contrast.against]
+            means = map(short, (contrast.against_mean, contrast.mean))
+            rows.append([*texts[: len(names)], str(len(own.topics)), *means, *_difference_cells(contrast)])
+        groups.append(rows)
+    confidence = f"{100 * comparison.options.confidence:g}% CI"
+    size = "g_z" if comparison.options.hedges else "d_z"
+    figures = ["Topics", "Against's", "Mean", "Diff.", "Rel.", "W/T/L", size, confidence]
+    legend = f"{confidence}s: {interval_kind(comparison)}, over {quantity(len(slices), 'slice')}"
+    return Table.of(names, figures, groups, "Differences by slice of topics", legend)
+
+
+def _requirement_table(comparison: Comparison, checks: Sequence[Check]) -> Table:
+    """Make the table of requirements: a row a requirement, slice and run."""
+    rows = [
+        [
+            *(str(check.requirement), check.system, str(check.topics), signed(check.difference)),
+            DASH if check.bound is None else signed(check.bound),
+            "passed" if check.is_met else "failed",
+        ]
+        for check in checks
+    ]
+    options, bounds = comparison.options, sum(check.bound is not None for check in checks)
+    name = _CORRECTIONS.get(options.correction, "no correction")
+    legend = f"lower bound: one-sided {100 * options.confidence:g}% confidence, paired t-test"
+    legend += f", {name} over {bounds} bounds" if bounds > 1 else ""
+    figures = ["Topics", "Diff.", "lower bound", "Result"]
+    caption = f"Requirements on the difference from {comparison.systems[0]}"
+    return Table.of(["Requirement", "System"], figures, [rows], caption, legend if bounds else "")
 
 
 def _topic_table(comparison: Comparison) -> Table:

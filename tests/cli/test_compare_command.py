@@ -166,7 +166,7 @@ def test_bad_files_are_one_line(home: Path) -> None:
         (("qrels.txt", "one/base.run", "bad.run"), ("bad.run:1:", "'high'")),
         (("qrels.txt", "one/base.run", "other.run"), ("other.run", "judg")),
         (("one.txt", "one/base.run", "one/new.run"), ("one.txt", "two topics", "['1']")),
-        (("qrels.txt", "one/base.run"), ("lmtune compare [OPTIONS] QRELS BASELINE RUN...",)),
+        (("qrels.txt", "one/base.run"), ("lmtune compare QRELS BASELINE RUN...",)),
     ):
         code, out, err = compared(*arguments)
         assert (code, out, len(err.splitlines())) == (2, "", 1), err

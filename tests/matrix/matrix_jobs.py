@@ -210,6 +210,10 @@ def _evaluations() -> Iterator[Job]:
     yield Job(
         "compare-bh", "compare qrels lexical.run dense.run --correction bh --test wilcoxon --format csv"
     )
+    gate = "compare qrels lexical.run dense.run --require AP>=-1 --junit {o}/gate.xml"
+    yield Job("compare-gate", f"{gate} --store {{o}}/baseline.json -m AP,P@5", makes="baseline.json")
+    stored = "compare qrels baseline.json dense.run --require P@5>=-1 --format github"
+    yield Job("compare-stored", stored, "compare-gate")
     yield Job(
         "judges", "judges qrels labels.txt --runs lexical.run --runs dense.run --samples 20 --confusions"
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from lmtune.cli.compare import ComparisonOutput, show
+from lmtune.cli.compare import MEASURES, show
 from lmtune.cli.messages import say, talk
 from lmtune.cli.parameters import Tuned
 from lmtune.cli.rerank import Checkpoints, Machine, Targets, tuned_features
@@ -271,7 +271,7 @@ def _write(
             say(f"{line}\n")
     else:
         write_reranked(crossing.output, read_run(run), scored, tag=tag)
-        measures = dict.fromkeys(ComparisonOutput.measure)
+        measures = dict.fromkeys(MEASURES)
         if settings.measure != Settings.measure:
             measures = {str(settings.validation_measure): None} | measures
         dataset = first.source.dataset

@@ -27,6 +27,7 @@ from lmtune.measures.from_files import (
 )
 from lmtune.measures.measure import MeasuresLike, parse_measures
 from lmtune.measures.residual_bounds import JUDGED, check_bounded, difference_bounds, lists_nonrelevant
+from lmtune.measures.significance.stored import read_baseline
 from lmtune.measures.significance.tests import (
     ALTERNATIVES,
     FEWEST,
@@ -333,6 +334,53 @@ def compare(
     return Comparison(systems, names, topics, values, tuple(contrasts), options, tuple(notes))
 
 
+def compare_slices(comparison: Comparison, slices: Mapping[str, Sequence[str]]) -> dict[str, Comparison]:
+    """Repeat a comparison on slices of its topics.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The comparison on all topics.
+    slices : mapping of str to sequence of str
+        Topics by name of slice; other topics than the comparison's are ignored.
+
+    Returns
+    -------
+    dict of str to Comparison
+        The slices with compared topics. Their confidence is corrected for the number of slices.
+
+    Raises
+    ------
+    InputError
+        If no topic is in a slice, or a slice has fewer than `FEWEST`.
+    """
+    rows, options = {topic: row for row, topic in enumerate(comparison.topics)}, comparison.options
+    parts = {name: [topic for topic in topics if topic in rows] for name, topics in slices.items()}
+    parts = {name: topics for name, topics in parts.items() if topics}
+    if not parts:
+        accepted = f"topics of the judgments, such as {comparison.topics[0]}"
+        raise InputError("no slice has a compared topic", value=[*slices][:3], accepted=accepted)
+    outside = len(rows) - len({topic for topics in parts.values() for topic in topics})
+    if outside:
+        note(f"{outside} of {len(rows)} topics are in no slice")
+    confidence = adjusted_confidence(options.confidence, len(parts), options.correction)
+    compared = {}
+    for name, topics in parts.items():
+        if len(topics) < FEWEST:
+            accepted = f"slices of {FEWEST} topics or more"
+            raise InputError(f"too few topics in slice {name!r}", value=len(topics), accepted=accepted)
+        baseline, *runs = comparison.values[:, [rows[topic] for topic in topics]]
+        compared[name] = compare(
+            baseline,
+            dict(zip(comparison.systems[1:], runs, strict=True)),
+            replace(options, confidence=confidence),
+            baseline=comparison.systems[0],
+            measures=comparison.measures,
+            topics=topics,
+        )
+    return compared
+
+
 class Gain(NamedTuple):
     """A mean difference over topics, its 95% confidence interval, and the p-value of a paired t-test.
 
@@ -560,7 +608,8 @@ def compare_runs(
     qrels : path-like, or others
         Judgments: a file, a frame, named rows or a dictionary; see `lmtune.io.frames`.
     runs : sequence, or mapping of names to runs
-        Runs in the same forms, the baseline first. A repeated file is left out.
+        Runs in the same forms, the baseline first: a run, or a file of stored values
+        (`lmtune.measures.significance.stored`). A repeated file is left out.
     measures : str, an object of ir_measures, or an iterable of these
         See `lmtune.measures.measure.parse_measures`.
     options : ComparisonOptions, optional
@@ -586,11 +635,16 @@ def compare_runs(
     labels = list(map(str, parsed))
     named = labelled_runs(runs)
     names = list(named)
+    stored = read_baseline(named[names[0]], qrels) if names else None
+    if stored is not None and residuals:
+        accepted = "the baseline's run"
+        raise InputError("residual bounds of a stored baseline", file=stored.file, accepted=accepted)
+    read = named if stored is None else {name: named[name] for name in names[1:]}
     values, judged = [], []
     topics: tuple[str, ...] = ()
     settings = for_judgments(EvaluationOptions(complete=True, topics=only), qrels)
     for name, evaluation in zip(
-        names, evaluations(qrels, named, [*labels, JUDGED], settings=settings), strict=True
+        read, evaluations(qrels, read, [*labels, JUDGED], settings=settings), strict=True
     ):
         topics = evaluation.topics
         if len(topics) < 2:
@@ -602,10 +656,13 @@ def compare_runs(
             )
         values.append(np.array([evaluation.column(label).values for label in labels], np.float64).T)
         judged.append(float(np.mean(np.array(evaluation.column(JUDGED).values, np.float64))))
-        progress("reading runs", len(values), len(names), name)
+        progress("reading runs", len(values), len(read), name)
         missed = len(topics) - len(evaluation.retrieved)
         if missed:
             note(f"{name} misses {missed} of {len(topics)} judged topics, which count 0")
+    if stored is not None:
+        values.insert(0, stored.of(topics, labels))
+        judged.insert(0, float(stored.of(topics, [JUDGED]).mean()))
     others = dict(zip(names[1:], values[1:], strict=True))
     compared = compare(values[0], others, options, baseline=names[0], measures=labels, topics=topics)
     contrasts = compared.contrasts

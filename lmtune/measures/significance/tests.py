@@ -654,6 +654,82 @@ def equivalence_test(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
     return Equivalence(not_worse, float(np.maximum(not_worse, _shifted_t_test(difference, margin, "less"))))
 
 
+class NonInferiority(NamedTuple):
+    """A test of non-inferiority, corrected for the number of tests.
+
+    Attributes
+    ----------
+    p_value : float
+        The adjusted p-value of the null hypothesis that a is worse than b by the margin or more.
+    bound : float
+        The one-sided lower confidence bound of the mean difference.
+    confidence : float
+        The bound's confidence.
+    is_shown : bool
+        Whether a is not worse: the p-value is below the level, and the bound above minus the margin.
+    """
+
+    p_value: float
+    bound: float
+    confidence: float
+    is_shown: bool
+
+
+def non_inferiority_tests(
+    sides: Sequence[tuple[ArrayLike, ArrayLike]],
+    margins: Sequence[float],
+    confidence: float = 0.95,
+    correction: str = "holm",
+) -> list[NonInferiority]:
+    """Test with paired t-tests whether each `a` is worse than its `b` by less than a margin.
+
+    With Holm's correction the bound of the r-th smallest of m p-values has the confidence 1 - level / (m - r
+    + 1), and the bounds from the first failure on have that one's confidence. So a bound exceeds minus the
+    margin exactly where the adjusted p-value is below the level. If all topics have the same difference, as
+    for identical runs, the bound is that difference.
+
+    Parameters
+    ----------
+    sides : sequence of (array_like, array_like)
+        Values of a and b by topic, shape (topics,), at least `FEWEST`; higher is better.
+    margins : sequence of float
+        The margin of each test, positive.
+    confidence : float
+        1 - confidence is the level of all tests together.
+    correction : {"holm", "bonferroni", "none"}
+        See `adjusted`.
+
+    Returns
+    -------
+    list of NonInferiority
+
+    Examples
+    --------
+    >>> [one] = non_inferiority_tests([([0.2, 0.4, 0.5], [0.1, 0.2, 0.5])], [0.1])
+    >>> round(one.bound, 4), one.is_shown
+    (-0.0686, True)
+    """
+    check_choice("no lower bounds with this correction", correction, ("holm", "bonferroni", "none"))
+    differences = [paired_differences(a, b) for a, b in sides]
+    means = [float(one.values.mean()) for one in differences]
+    p_values = []
+    for one, mean, margin in zip(differences, means, margins, strict=True):
+        check_margin(margin)
+        check_least("too few topics", one.values.size, FEWEST)
+        is_certain = float(mean + margin <= one.noise)
+        p_values.append(is_certain if one.is_constant else _shifted_t_test(one, -margin, "greater"))
+    corrected, level = adjusted(p_values, correction), round(1.0 - confidence, 12)
+    ranks = np.argsort(np.argsort(p_values, kind="stable"))
+    shown = sum(p < level for p in corrected)
+    tests = []
+    for one, mean, p, rank in zip(differences, means, corrected, ranks.tolist(), strict=True):
+        left = len(p_values) - (min(rank, shown) if correction == "holm" else 0)
+        own = adjusted_confidence(confidence, left, correction)
+        half = 0.0 if one.is_constant else _half_width(one.values, 2.0 * own - 1.0)
+        tests.append(NonInferiority(p, mean - half, own, p < level))
+    return tests
+
+
 def check_margin(margin: float) -> None:
     """Raise InputError unless `margin` is positive and finite."""
     if not 0.0 < margin < math.inf:

@@ -1,0 +1,142 @@
+"""Error rates of a gate that compares a new run with a baseline, on archives of runs.
+
+    python -m experiments.estimation.gates ../shared/data/{robust04_runs,trec_dl21_runs,trec_covid_round1} pydocs
+
+Archives and their populations are those of `experiments.estimation.corrections`. Each draw takes pairs of
+runs and shifts the second one of each pair to a true difference from the first, in the population. Then it
+draws topics with replacement, and applies each rule to all pairs: a gate with one requirement a pair. The
+difference is in units of the margin. Pairs are of neighbours: the second run has one of the next means below
+or above the first one's, as a changed system has.
+
+Columns of ``gates``, for each number of requirements, all with the same true difference:
+
+- ``fails``: how often the gate fails. With a true difference of 0 or more this is a false alarm.
+- ``passes``: how often it passes. With a true difference of minus the margin or less this is a miss.
+- ``deviation``: the median standard deviation of a pair's differences by topic
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.common import Results, each, gather, main
+from experiments.datasets import short_name
+from experiments.estimation.corrections import archive_values
+from lmtune.measures.significance.tests import non_inferiority_tests
+
+QUICK = {"draws": 10, "topics": (25,), "grid": (4, 4)}
+DIFFERENCES = (1.0, 0.0, -0.5, -1.0, -2.0)
+"""True differences, in margins: better, equal, worse within the margin, at its limit, and beyond."""
+CORRECTIONS = ("none", "holm", "bonferroni")
+
+Values = NDArray[np.float64]
+
+
+def experiment(
+    *,
+    archives: tuple[str, ...],
+    measure: str = "nDCG@10",
+    topics: tuple[int, ...] = (25, 50, 200),
+    margins: tuple[float, ...] = (0.01, 0.02, 0.05),
+    requirements: tuple[int, ...] = (1, 4),
+    neighbours: int = 5,
+    draws: int = 2000,
+    grid: tuple[int, ...] = (6, 6),
+    seed: int = 0,
+) -> Results:
+    """Estimate how often each rule fails and passes.
+
+    Parameters
+    ----------
+    archives : tuple of str
+        folders with qrels* and runs, or collections for lmtune.load
+    measure : str
+        the measure
+    topics : tuple of int
+        numbers of topics in a draw, with replacement
+    margins : tuple of float
+        margins, in the unit of the measure
+    requirements : tuple of int
+        numbers of pairs in a gate
+    neighbours : int
+        the second run has at most this distance in the order of means
+    draws : int
+        number of draws for each archive, number of topics and number of pairs
+    grid : tuple of int
+        grid points along each parameter of BM25 and two-stage smoothing, for collections
+    seed : int
+        seed of the draws
+    """
+    shared = {"measure": measure, "margins": margins, "requirements": requirements, "grid": grid}
+    shared |= {"neighbours": neighbours, "draws": draws, "seed": seed}
+    cells = [{"archive": archive, "topics": size, **shared} for archive in archives for size in topics]
+    return gather(each(examine, cells))
+
+
+def examine(
+    *,
+    archive: str,
+    topics: int,
+    measure: str,
+    margins: tuple[float, ...],
+    requirements: tuple[int, ...],
+    neighbours: int,
+    draws: int,
+    grid: tuple[int, ...],
+    seed: int,
+) -> dict[str, Any]:
+    """Return the rows of ``gates`` for an archive and a number of topics."""
+    values = archive_values(archive, measure, grid)
+    values = values[:, np.argsort(values.mean(axis=0))]
+    rows = []
+    for pairs in requirements:
+        rng = np.random.default_rng(seed)
+        passed: dict[tuple[float, float, str], int] = {}
+        deviations = []
+        for _ in range(draws):
+            centred = draw_differences(values, rng, topics, pairs, neighbours)
+            deviations += centred.std(axis=0, ddof=1).tolist()
+            for margin in margins:
+                for units in DIFFERENCES:
+                    for rule, is_met in rules(centred + units * margin, margin).items():
+                        key = margin, units, rule
+                        passed[key] = passed.get(key, 0) + is_met
+        for (margin, units, rule), count in passed.items():
+            row: dict[str, Any] = {"archive": short_name(archive), "topics": topics, "margin": margin}
+            row |= {"requirements": pairs, "difference": units, "rule": rule}
+            passes = count / draws
+            rows.append(row | {"fails": 1.0 - passes, "passes": passes, "deviation": np.median(deviations)})
+    return {"gates": rows}
+
+
+def draw_differences(
+    values: Values, rng: np.random.Generator, topics: int, pairs: int, neighbours: int
+) -> Values:
+    """Return differences by topic of pairs of runs whose true difference is 0, shape (topics, pairs).
+
+    Columns of `values` are in the order of their means.
+    """
+    first = rng.integers(values.shape[1], size=pairs)
+    steps = rng.integers(1, neighbours + 1, size=pairs) * rng.choice([-1, 1], size=pairs)
+    second = first + steps
+    second = np.where((second < 0) | (second >= values.shape[1]), first - steps, second)
+    differences = values[:, second] - values[:, first]
+    differences -= differences.mean(axis=0)
+    return np.asarray(differences[rng.integers(len(values), size=topics)])
+
+
+def rules(differences: Values, margin: float) -> dict[str, bool]:
+    """Return whether a gate passes by each rule; `differences` has shape (topics, pairs)."""
+    sides = [(one, np.zeros_like(one)) for one in differences.T]
+    passed = {">= -margin": bool((differences.mean(axis=0) >= -margin).all())}
+    for correction in CORRECTIONS:
+        tests = non_inferiority_tests(sides, [margin] * len(sides), correction=correction)
+        passed[f"not worse, {correction}"] = all(test.is_shown for test in tests)
+    return passed
+
+
+if __name__ == "__main__":
+    main(__spec__)
