@@ -180,7 +180,8 @@ def run(command: str) -> str:
     """Do a command, and what the shell would do with its output; return what it prints."""
     line, _, target = command.partition(" > ")
     shown = CliRunner().invoke(app, shlex.split(line))
-    assert shown.exit_code == 0, (command, shown.stderr, shown.exception)
+    statuses = (0, 3) if "--require" in line else (0,)  # the made runs may fail a requirement
+    assert shown.exit_code in statuses, (command, shown.stderr, shown.exception)
     if target:
         Path(target).write_text(shown.stdout)
     return shown.stdout

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import re
+import shlex
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -231,3 +232,19 @@ def test_one_column_needs_no_name(home: Path) -> None:
     rows = [line.split() for line in out.splitlines() if line.startswith(("0 ", "1 "))]
     assert [row[:4] for row in rows] == [["1", "AP", "new", "15"], ["0", "AP", "new", "15"]]
     assert "95% CIs: simultaneous, Bonferroni, over 2 slices" in out
+
+
+def test_the_step_of_the_page(home: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/howto/evaluate.md").read_text()
+    [step] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    first, second = (line.split() for line in re.findall(r"lmtune (.*)\n", step.replace("\\\n", "")))
+    (home / "topics.tsv").write_text("topic\tlength\n" + "".join(f"{t}\t{t % 2}\n" for t in range(1, 31)))
+    assert compared("qrels.txt", "base.run", "-m", "nDCG@10", "--store", "baseline.json")[0] == 0
+    for run, status in (("base", 0), ("bad", 3)):
+        (home / "new.run").write_text((home / f"{run}.run").read_text())
+        code, out, _ = compared(*shlex.split(" ".join(first))[1:])
+        assert code == status and all(map(GITHUB.fullmatch, out.splitlines()))
+        assert len(ElementTree.parse("gate.xml").findall(".//testcase")) == 3
+    assert second[-2:] == [">>", '"$GITHUB_STEP_SUMMARY"']
+    code, out, _ = compared(*second[1:-2])
+    assert code == 0 and out.startswith("| System | nDCG@10 |")
