@@ -130,7 +130,8 @@ def rules(differences: Values, margin: float) -> dict[str, NDArray[np.bool_]]:
     """Return by each rule whether gates pass; `differences` has shape (gates, topics, pairs)."""
     topics, pairs = differences.shape[1:]
     means, errors = differences.mean(axis=1), differences.std(axis=1, ddof=1) / np.sqrt(topics)
-    p = np.sort(stdtr(topics - 1, -(means + margin) / errors), axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # equal runs; NaN at the limit does not pass
+        p = np.sort(stdtr(topics - 1, -(means + margin) / errors), axis=1)
     factors = {"none": 1, "Holm": np.arange(pairs, 0, -1), "Bonferroni": pairs}
     passed = {f"not worse, {name}": (p * factor < LEVEL).all(axis=1) for name, factor in factors.items()}
     return {"observed": (means >= -margin).all(axis=1)} | passed

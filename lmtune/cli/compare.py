@@ -11,12 +11,16 @@ import click
 
 from lmtune.cli.messages import complain, note, say
 from lmtune.cli.screen import show_table, stages
+from lmtune.collections.collection import Collection
+from lmtune.collections.texts import open_texts
 from lmtune.errors import InputError
 from lmtune.io.files import atomic_write
 from lmtune.io.folders import check_file
+from lmtune.io.rows import THESE_ARE_JUDGMENTS
 from lmtune.io.slices import read_slices
 from lmtune.measures.judges.agreement import JudgeOptions, compare_judges
 from lmtune.measures.measure import parse_measures
+from lmtune.measures.overlap import OverlapOptions, compare_overlap
 from lmtune.measures.significance.comparison import (
     Comparison,
     ComparisonOptions,
@@ -31,10 +35,12 @@ from lmtune.options import option, usual
 from lmtune.report.comparison_tables import comparison_answer, comparison_legend, comparison_table
 from lmtune.report.gate import github_text, junit_text
 from lmtune.report.judge_tables import judge_table
+from lmtune.report.overlap_tables import overlap_table
 from lmtune.report.table import STYLES, Answer
 
 GITHUB, FAILED = "github", 3
 """The format of requirements only, and the exit status if one fails."""
+_OVERLAP = "lmtune compare --overlap BASELINE RUN..., without QRELS"
 MEASURES = ("AP", "P@10", "nDCG@10")
 
 
@@ -86,6 +92,21 @@ class Gate:
     )
 
 
+@dataclass(frozen=True)
+class _Overlap(OverlapOptions):
+    """Comparison without judgments."""
+
+    overlap: bool = usual(
+        False, "Compare rankings without judgments: the arguments are BASELINE RUN..., without QRELS."
+    )
+    side_by_side: int = option(
+        0, "Print the first documents of this many topics that moved most, side by side.", low=0
+    )
+    collection: str | None = option(
+        None, "Print the documents' texts, too: pydocs, a folder or irds:ID.", metavar="DATASET"
+    )
+
+
 def compare(
     qrels: Annotated[Path, "Judgments: TREC's or BEIR's format.", "QRELS"],
     baseline: Annotated[
@@ -95,6 +116,7 @@ def compare(
     comparison: ComparisonOptions,
     output: ComparisonOutput,
     gate: Gate,
+    overlap: _Overlap,
 ) -> None:
     """Compare runs with a baseline and test the differences.
 
@@ -113,6 +135,11 @@ def compare(
     lmtune compare qrels.txt BM25=bm25.run E5=dense.run -m AP --residuals
     lmtune compare qrels.txt bm25.run dense.run --require 'nDCG@10 >= -0.01'
     """
+    if overlap.overlap:
+        _show_overlap([qrels, baseline, *(runs or [])], comparison, output, gate, overlap)
+        return
+    if overlap != _Overlap():
+        raise InputError("an option of --overlap without it", accepted=_OVERLAP)
     required = [Requirement.parse(text, comparison.margin) for text in gate.require]
     _check_options(output, gate, comparison, runs)
     named = labelled_runs([baseline, *(runs or [])])
@@ -182,6 +209,34 @@ def _check_options(
     if not runs and (gate.store is None or gate.require):
         accepted = "lmtune compare QRELS BASELINE RUN..., or --store FILE without RUN"
         raise InputError("nothing to compare with the baseline", accepted=accepted)
+
+
+def _show_overlap(
+    runs: list[Path], comparison: ComparisonOptions, output: ComparisonOutput, gate: Gate, overlap: _Overlap
+) -> None:
+    """Print the overlap of rankings with the first run's."""
+    usable = ComparisonOutput(topics=output.topics, per_topic=output.per_topic, style=output.style)
+    if output.style == GITHUB or (comparison, output, gate) != (ComparisonOptions(), usable, Gate()):
+        accepted = "--topics, -q, --format, --persistence, --cutoff, --side-by-side, --collection"
+        raise InputError("an option conflicts with --overlap", accepted=accepted)
+    named = labelled_runs(runs)
+    shown = overlap.side_by_side or int(overlap.collection is not None)
+    details: dict[str, Any] = {"per_topic": output.per_topic, "side_by_side": shown}
+    with stages() as progress:
+        try:
+            found = compare_overlap(named, overlap, only=output.topics, progress=progress)
+        except InputError as error:
+            if error.message == THESE_ARE_JUDGMENTS:
+                error.accepted = _OVERLAP
+            raise
+        if overlap.collection is not None:
+            collection = Collection(overlap.collection)
+            dataset = collection.load(("documents", "topics"))
+            rankings = [own for rows in found.values() for row in rows[:shown] for own in row.rankings]
+            docnos = [*dict.fromkeys(docno for own in rankings for docno in own[: overlap.cutoff])]
+            texts = open_texts(collection, dataset, progress=progress).of(docnos)
+            details |= {"queries": dataset.topics, "texts": dict(zip(docnos, texts, strict=True))}
+    show_table(overlap_table(next(iter(named)), found, overlap, output.style, **details))
 
 
 def _show_corrected(

@@ -72,6 +72,9 @@ TOPICS = Kind("topics", (TOPIC, ("query", *_TEXT)), "queries_iter")
 DOCUMENTS = Kind("documents", ((*DOCNO, "id", "_id"), _TEXT), "docs_iter")
 
 
+THESE_ARE_JUDGMENTS = "these are judgments, not a run"
+
+
 def is_table(path: PathLike) -> bool:
     """Return whether the suffix of a file, without a suffix of compression, names a table format."""
     return _suffix(path) in (".csv", ".json", ".parquet")
@@ -100,7 +103,7 @@ def read_table(path: PathLike) -> Any:
 def swapped_files_error(path: PathLike, kind: Kind) -> InputError:
     """Return the error for a run where judgments are expected, or the reverse; `kind` is that of the file."""
     is_run = kind.name == RUN.name
-    message = "this is a run, not judgments" if is_run else "these are judgments, not a run"
+    message = "this is a run, not judgments" if is_run else THESE_ARE_JUDGMENTS
     return InputError(message, file=path, accepted="judgments come first, then runs")
 
 

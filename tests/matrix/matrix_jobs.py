@@ -214,6 +214,7 @@ def _evaluations() -> Iterator[Job]:
     yield Job("compare-gate", f"{gate} --store {{o}}/baseline.json -m AP,P@5", makes="baseline.json")
     stored = "compare qrels baseline.json dense.run --require P@5>=-1 --format github"
     yield Job("compare-stored", stored, "compare-gate")
+    yield Job("overlap", "compare --overlap lexical.run dense.run --side-by-side 1 -q")
     yield Job(
         "judges", "judges qrels labels.txt --runs lexical.run --runs dense.run --samples 20 --confusions"
     )

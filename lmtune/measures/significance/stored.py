@@ -20,7 +20,7 @@ from lmtune.measures.residual_bounds import JUDGED
 
 SUFFIX = ".json"
 _FEW = 10  # names in a message
-_KINDS = {"judgments": str, "topics": list[str], "values": dict[str, list]}
+_KINDS = {"judgments": str, "topics": list[str], "values": dict[str, list[float]]}
 
 
 class StoredBaseline(NamedTuple):
