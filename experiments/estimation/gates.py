@@ -8,13 +8,14 @@ draws topics with replacement, and applies each rule to all pairs: a gate with o
 difference is in units of the margin. Pairs are of neighbours: the second run has one of the next means below
 or above the first one's, as a changed system has.
 
-Rules: ``observed`` requires an observed difference of at least minus the margin, the others the lower bound,
-with this correction.
+Rules: ``observed`` requires an observed difference of at least minus the margin; the others require a lower
+bound above it, with this correction.
 
-Columns of ``gates``, for each number of requirements, all with the same true difference:
+Columns of ``gates``:
 
-- ``fails``: how often the gate fails. With a true difference of 0 or more this is a false alarm.
-- ``passes``: how often it passes. With a true difference of minus the margin or less this is a miss.
+- ``requirements``, ``difference``: the number of pairs, which all have this true difference
+- one a rule: how often the gate passes. With a difference of 0 or more a failure is a false alarm; with minus
+  1 or less a pass is a miss.
 - ``deviation``: the median standard deviation of a pair's differences by topic
 """
 
@@ -102,11 +103,9 @@ def examine(
         for margin in margins:
             for units in DIFFERENCES:
                 row: dict[str, Any] = {"archive": short_name(archive), "topics": topics, "margin": margin}
-                row |= {"requirements": pairs, "difference": units}
-                for rule, is_met in rules(drawn + units * margin, margin).items():
-                    passes = float(is_met.mean())
-                    row |= {"rule": rule, "fails": 1.0 - passes, "passes": passes, "deviation": deviation}
-                    rows.append(dict(row))
+                row |= {"requirements": pairs, "difference": units, "deviation": deviation}
+                passed = rules(drawn + units * margin, margin)
+                rows.append(row | {rule: float(is_met.mean()) for rule, is_met in passed.items()})
     return {"gates": rows}
 
 
@@ -133,7 +132,7 @@ def rules(differences: Values, margin: float) -> dict[str, NDArray[np.bool_]]:
     with np.errstate(divide="ignore", invalid="ignore"):  # equal runs; NaN at the limit does not pass
         p = np.sort(stdtr(topics - 1, -(means + margin) / errors), axis=1)
     factors = {"none": 1, "Holm": np.arange(pairs, 0, -1), "Bonferroni": pairs}
-    passed = {f"not worse, {name}": (p * factor < LEVEL).all(axis=1) for name, factor in factors.items()}
+    passed = {name: (p * factor < LEVEL).all(axis=1) for name, factor in factors.items()}
     return {"observed": (means >= -margin).all(axis=1)} | passed
 
 

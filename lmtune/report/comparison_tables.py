@@ -382,6 +382,7 @@ def _requirement_table(comparison: Comparison, checks: Sequence[Check]) -> Table
         [
             *(str(check.requirement), check.system, str(check.topics), signed(check.difference)),
             DASH if check.bound is None else signed(check.bound),
+            DASH if check.power is None else f"{check.power:.2f}",
             "passed" if check.is_met else "failed",
         ]
         for check in checks
@@ -390,7 +391,8 @@ def _requirement_table(comparison: Comparison, checks: Sequence[Check]) -> Table
     name = _CORRECTIONS.get(options.correction, "no correction")
     legend = f"lower bound: one-sided {100 * options.confidence:g}% confidence, paired t-test"
     legend += f", {name} over {bounds} bounds" if bounds > 1 else ""
-    figures = ["Topics", "Diff.", "lower bound", "Result"]
+    legend += "\npower: the probability that a run equal to the baseline passes"
+    figures = ["Topics", "Diff.", "lower bound", "power", "Result"]
     caption = f"Requirements on the difference from {comparison.systems[0]}"
     return Table.of(["Requirement", "System"], figures, [rows], caption, legend if bounds else "")
 

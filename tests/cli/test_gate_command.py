@@ -58,7 +58,7 @@ def test_status_and_lines() -> None:
     assert err.splitlines() == failed and len(failed) == 2
     assert re.fullmatch(
         r"failed: bad: AP not worse by 0.05: difference -0\.\d{4}, lower bound -0\.\d{4}, "
-        r"required > -0\.0500, 30 topics",
+        r"required > -0\.0500, 30 topics, power 0\.\d\d",
         failed[1],
     )
     rows = [line for line in out.splitlines() if line.endswith(("passed", "failed"))]

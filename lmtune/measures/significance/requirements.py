@@ -101,9 +101,9 @@ class Check(NamedTuple):
         The mean difference from the baseline.
     is_met : bool
         Whether the requirement is met.
-    bound, confidence : float or None
-        For ``not worse``, the one-sided lower confidence bound of the difference, and its confidence after
-        correction.
+    bound, confidence, power : float or None
+        For ``not worse``, the one-sided lower confidence bound of the difference, its confidence after
+        correction, and the probability that a run equal to the baseline passes.
     """
 
     requirement: Requirement
@@ -114,6 +114,7 @@ class Check(NamedTuple):
     is_met: bool
     bound: float | None = None
     confidence: float | None = None
+    power: float | None = None
 
     def __str__(self) -> str:
         bound = "" if self.bound is None else f", lower bound {self.bound:+.4f}"
@@ -121,6 +122,7 @@ class Check(NamedTuple):
             f"{'passed' if self.is_met else 'failed'}: {self.system}: {self.requirement}: difference "
             f"{self.difference:+.4f}{bound}, required {'>=' if self.bound is None else '>'} "
             f"{self.requirement.limit:+.4f}, {quantity(self.topics, 'topic')}"
+            + ("" if self.power is None else f", power {self.power:.2f}")
         )
 
     def record(self) -> dict[str, object]:
@@ -163,10 +165,11 @@ def check_requirements(
     --------
     >>> from lmtune import compare
     >>> compared = compare([0.1, 0.2, 0.5], {"new": [0.2, 0.4, 0.5]}, measures=["AP"])
-    >>> for check in check_requirements(compared, ["AP >= 0", "AP not worse by 0.01"]):
-    ...     print(check)
+    >>> [observed, bound] = check_requirements(compared, ["AP >= 0", "AP not worse by 0.01"])
+    >>> print(observed)
     passed: new: AP >= 0: difference +0.1000, required >= +0.0000, 3 topics
-    failed: new: AP not worse by 0.01: difference +0.1000, lower bound -0.0686, required > -0.0100, 3 topics
+    >>> bound.is_met, round(bound.bound, 4)
+    (False, -0.0686)
     """
     options, places = comparison.options, {"": comparison} | dict(slices or {})
     checks, sides = list[Check](), list[tuple[Doubles, Doubles]]()
@@ -191,5 +194,6 @@ def check_requirements(
     margins = [-checks[i].requirement.limit for i in strict]
     tests = non_inferiority_tests([sides[i] for i in strict], margins, options.confidence, options.correction)
     for i, test in zip(strict, tests, strict=True):
-        checks[i] = checks[i]._replace(is_met=test.is_shown, bound=test.bound, confidence=test.confidence)
+        figures = {name: getattr(test, name) for name in ("bound", "confidence", "power")}
+        checks[i] = checks[i]._replace(is_met=test.is_shown, **figures)
     return checks

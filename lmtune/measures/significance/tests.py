@@ -665,6 +665,9 @@ class NonInferiority(NamedTuple):
         The one-sided lower confidence bound of the mean difference.
     confidence : float
         The bound's confidence.
+    power : float
+        The probability that the bound of equal systems exceeds minus the margin, with this deviation, this
+        number of topics and this confidence; from the noncentral t distribution.
     is_shown : bool
         Whether a is not worse: the p-value is below the level, and the bound above minus the margin.
     """
@@ -672,6 +675,7 @@ class NonInferiority(NamedTuple):
     p_value: float
     bound: float
     confidence: float
+    power: float
     is_shown: bool
 
 
@@ -722,12 +726,23 @@ def non_inferiority_tests(
     ranks = np.argsort(np.argsort(p_values, kind="stable"))
     shown = sum(p < level for p in corrected)
     tests = []
-    for one, mean, p, rank in zip(differences, means, corrected, ranks.tolist(), strict=True):
+    rows = zip(differences, means, margins, corrected, ranks.tolist(), strict=True)
+    for one, mean, margin, p, rank in rows:
         left = len(p_values) - (min(rank, shown) if correction == "holm" else 0)
         own = adjusted_confidence(confidence, left, correction)
         half = 0.0 if one.is_constant else _half_width(one.values, 2.0 * own - 1.0)
-        tests.append(NonInferiority(p, mean - half, own, p < level))
+        power = 1.0 if one.is_constant else _non_inferiority_power(one.values, margin, own)
+        tests.append(NonInferiority(p, mean - half, own, power, p < level))
     return tests
+
+
+def _non_inferiority_power(values: Doubles, margin: float, confidence: float) -> float:
+    from scipy.special import nctdtr, stdtrit
+
+    freedom, error = values.size - 1, float(values.std(ddof=1)) / math.sqrt(values.size)
+    missed = float(nctdtr(freedom, margin / error, float(stdtrit(freedom, confidence))))
+    # nctdtr returns NaN far in the tail, where the probability is negligible.
+    return 1.0 if math.isnan(missed) else 1.0 - missed
 
 
 def check_margin(margin: float) -> None:

@@ -88,6 +88,10 @@ def test_bounds_are_those_of_scipy(seed: int, topics: int, margins: list[float])
         assert [one.is_shown for one in found] == [
             one.bound > -margin for one, margin in zip(found, margins, strict=True)
         ]
+        for one, margin, own, level in zip(found, margins, differences, own_levels, strict=True):
+            shift = margin / (own.std(ddof=1) / np.sqrt(topics))
+            power = stats.nct.sf(stats.t.isf(level, topics - 1), topics - 1, shift)
+            assert one.power == pytest.approx(power, abs=1e-6)
         for one, test, level in zip(found, tested, own_levels, strict=True):
             assert one.confidence == pytest.approx(1.0 - level)
             assert one.bound == pytest.approx(test.confidence_interval(1.0 - level).low, abs=1e-12)
