@@ -68,6 +68,7 @@ EXPERIMENTS = {
     "choices.variants": "synthetic:1000x3 --grid 3 3 --tolerance 0.1",
     "estimation": f"{DRAWN} --sizes 5 --draws 2 --grid 3,4",
     "estimation.corrections": "synthetic:1000x8 --draws 2 --runs 4 --topics 5",
+    "estimation.gates": "synthetic:1000x8 --draws 20 --topics 5",
     "estimation.near_optimal": "synthetic:1000x8 --grid 4 4 --samples 3 --topics 5",
     "estimation.power": f"{DRAWN} --sizes 10 --grid 3,4",
     "estimation.prior": "synthetic:1000x8 synthetic:1000x9 --grid 3 3",

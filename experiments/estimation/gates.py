@@ -74,7 +74,12 @@ def experiment(
     seed : int
         seed of the draws
     """
-    shared = {"measure": measure, "margins": margins, "requirements": requirements, "grid": grid}
+    shared: dict[str, Any] = {
+        "measure": measure,
+        "margins": margins,
+        "requirements": requirements,
+        "grid": grid,
+    }
     shared |= {"neighbours": neighbours, "draws": draws, "seed": seed}
     cells = [{"archive": archive, "topics": size, **shared} for archive in archives for size in topics]
     return gather(each(examine, cells))

@@ -86,7 +86,7 @@ class Gate:
         None, "Also compare slices of topics: tab-separated, topics in column 1, a header.", metavar="TSV"
     )
     column: str | None = option(None, "The column with the slices, if there are several.", flag="--slice")
-    junit: Path | None = usual(None, "Write the results of --require as JUnit's XML.", metavar="FILE")
+    junit: Path | None = option(None, "Write the results of --require as JUnit's XML.", metavar="FILE")
     store: Path | None = usual(
         None, "Store the baseline's values here, to be passed as BASELINE later.", metavar="FILE"
     )

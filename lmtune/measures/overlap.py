@@ -206,11 +206,11 @@ def jaccard(first: Sequence[_Item], second: Sequence[_Item]) -> float:
 def union_tau(first: Mapping[_Item, int], second: Mapping[_Item, int]) -> float:
     """Compute Kendall's tau on the union of two rankings.
 
-    Items that a ranking misses are tied below its last item. tau is 1 - 2 K / N, where N is the number of
-    pairs of items, and K counts pairs in opposite order as 1 and pairs tied in one ranking only as 1/2. This
-    is K^(p) with the neutral p = 1/2 of Fagin, Kumar and Sivakumar (Comparing top k lists, SIAM Journal on
-    Discrete Mathematics 17, 2003). It is 1 for identical rankings and 0 if one is empty. It is above -1 for
-    disjoint rankings, as their own pairs count 1/2.
+    Items that a ranking misses are tied below its last item. tau is 1 - 2 K / N with N pairs of items; K
+    counts pairs in opposite order as 1, and pairs tied in one ranking only as 1/2. This is K^(p) with the
+    neutral p = 1/2 of Fagin, Kumar and Sivakumar (Comparing top k lists, SIAM Journal on Discrete Mathematics
+    17, 2003). tau is 1 for identical rankings, and 0 if one is empty. It is above -1 for disjoint rankings,
+    as pairs within each of them count 1/2.
 
     Parameters
     ----------

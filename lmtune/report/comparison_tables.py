@@ -363,7 +363,7 @@ def _slice_table(comparison: Comparison, slices: Mapping[str, Comparison]) -> Ta
     names = ["Slice", "Measure", "System", "Against"][: 4 if comparison.options.pairwise else 3]
     groups = []
     for name, own in slices.items():
-        rows = []
+        rows: list[list[str]] = []
         for contrast in own.contrasts:
             texts = ["" if rows else name, measure_label(contrast.measure), contrast.system, contrast.against]
             means = map(short, (contrast.against_mean, contrast.mean))

@@ -49,32 +49,9 @@ def overlap_table(
     queries, texts : mapping of str to str, optional
         Texts by topic, and by docno, for these documents.
     """
-    names = ("RBO", f"Jaccard@{options.cutoff}", "tau")
 
     def tables() -> list[Table]:
-        legend = (
-            f"Means over topics. RBO: p = {options.persistence:g}, extrapolated, equal scores tied\n"
-            "tau: Kendall's, on the documents of either ranking; missing ones are tied below the last\n"
-            "identical: topics with the same documents in the same order"
-        )
-        rows = [
-            [
-                run,
-                *(short(fmean(getattr(row, name) for row in rows)) for name in _FIGURES),
-                f"{sum(row.is_identical for row in rows)}/{len(rows)}",
-            ]
-            for run, rows in overlaps.items()
-        ]
-        made = [Table.of(["System"], [*names, "identical"], [rows], f"Overlap with {baseline}", legend)]
-        groups = [
-            [
-                [run, row.topic, *(short(getattr(row, name)) for name in _FIGURES)]
-                for row in (rows if per_topic else rows[:MOVED])
-            ]
-            for run, rows in overlaps.items()
-        ]
-        note = "" if per_topic else f"The {MOVED} topics of a run that moved most"
-        made.append(Table.of(["System", "Topic"], names, groups, "Topics, the least similar first", note))
+        made = [_run_table(baseline, overlaps, options), _topic_table(overlaps, options, per_topic=per_topic)]
         for run, rows in overlaps.items():
             for row in rows[:side_by_side]:
                 query = (queries or {}).get(row.topic, "")
@@ -92,6 +69,36 @@ def overlap_table(
             for row in rows
         ],
     )
+
+
+def _headers(options: OverlapOptions) -> list[str]:
+    return ["RBO", f"Jaccard@{options.cutoff}", "tau"]
+
+
+def _run_table(baseline: str, overlaps: Overlaps, options: OverlapOptions) -> Table:
+    """Return the table of means: a row a run."""
+    legend = (
+        f"Means over topics. RBO: p = {options.persistence:g}, extrapolated, equal scores tied\n"
+        "tau: Kendall's, on the documents of either ranking; missing ones are tied below the last\n"
+        "identical: topics with the same documents in the same order"
+    )
+    lines = []
+    for run, rows in overlaps.items():
+        means = (short(fmean(getattr(row, name) for row in rows)) for name in _FIGURES)
+        lines.append([run, *means, f"{sum(row.is_identical for row in rows)}/{len(rows)}"])
+    caption = f"Overlap with {baseline}"
+    return Table.of(["System"], [*_headers(options), "identical"], [lines], caption, legend)
+
+
+def _topic_table(overlaps: Overlaps, options: OverlapOptions, *, per_topic: bool) -> Table:
+    """Return the table of topics, the least similar first."""
+    groups = [
+        [[run, row.topic, *(short(getattr(row, name)) for name in _FIGURES)] for row in rows]
+        for run, rows in overlaps.items()
+    ]
+    caption, legend = "Topics, the least similar first", f"The {MOVED} topics of a run that moved most"
+    shown = groups if per_topic else [group[:MOVED] for group in groups]
+    return Table.of(["System", "Topic"], _headers(options), shown, caption, "" if per_topic else legend)
 
 
 def _record(run: str, row: TopicOverlap) -> dict[str, object]:
