@@ -152,7 +152,12 @@ class Settings:
         """The ranker's name, or ``LOSS-NETWORK``; used as the tag of runs."""
         if self.ranker.name != NETWORK.name:
             return self.ranker.name
-        return f"{self.loss.name}-{self.network.rstrip('/').rpartition('/')[2]}"
+        return f"{self.loss.name}-{self.short_network}"
+
+    @property
+    def short_network(self) -> str:
+        """The network's name; of a folder, the last part."""
+        return self.network.rstrip("/").rpartition("/")[2]
 
     @property
     def method(self) -> Loss | Ranker:

