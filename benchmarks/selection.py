@@ -126,8 +126,10 @@ def main() -> None:
     options = parser.parse_args()
     for case in options.cases:
         table = pd.DataFrame(draws(case, options.measure, options.folds, options.draws, options.seed))
-        means = table.groupby(["case", "rule"], sort=False).mean()
-        means.insert(2, "bias", means["printed"] - means["true"])
+        table.insert(4, "bias", table["printed"] - table["true"])
+        groups = table.groupby(["case", "rule"], sort=False)
+        means = groups.mean()
+        means.insert(3, "error", groups["bias"].sem())
         print(means.round(4).to_string(), flush=True)
 
 
