@@ -13,6 +13,10 @@ from .lists import ndcg as ndcg
 from .measure import Measure as Measure
 from .measure import parse_measure as parse_measure
 from .measure import parse_measures as parse_measures
+from .overlap import OverlapOptions as OverlapOptions
+from .overlap import TopicOverlap as TopicOverlap
+from .overlap import compare_overlap as compare_overlap
+from .overlap import rank_biased_overlap as rank_biased_overlap
 from .residual_bounds import Residuals as Residuals
 from .residual_bounds import residuals as residuals
 from .residual_bounds import run_residuals as run_residuals
@@ -21,6 +25,10 @@ from .significance.comparison import ComparisonOptions as ComparisonOptions
 from .significance.comparison import Contrast as Contrast
 from .significance.comparison import compare as compare
 from .significance.comparison import compare_runs as compare_runs
+from .significance.comparison import compare_slices as compare_slices
+from .significance.requirements import Check as Check
+from .significance.requirements import Requirement as Requirement
+from .significance.requirements import check_requirements as check_requirements
 from .significance.tests import confidence_interval as confidence_interval
 from .significance.tests import effect_size as effect_size
 from .significance.tests import equivalence_test as equivalence_test

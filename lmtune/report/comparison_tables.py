@@ -102,8 +102,12 @@ def comparison_table(
         more |= {"requirements": [check.record() for check in checks]} if checks else {}
         return _content(comparison, per_topic) | more
 
-    answered = answer or comparison_answer
-    return render(style, tables, records, answer=lambda: answered(comparison), content=content)
+    def first() -> Answer:
+        made, failed = (answer or comparison_answer)(comparison), sum(not check.is_met for check in checks)
+        verdict = f"{failed} of {quantity(len(checks), 'requirement')} failed" if failed else "passed"
+        return made._replace(lines=[*made.lines, ("Gate", verdict)]) if checks else made
+
+    return render(style, tables, records, answer=first, content=content)
 
 
 def comparison_answer(comparison: Comparison) -> Answer:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from scipy import stats
+from support import read_answer
 
 from lmtune import topic_values
 from lmtune.cli.main import app
@@ -61,13 +62,15 @@ def test_status_and_lines() -> None:
         r"required > -0\.0500, 30 topics, power 0\.\d\d",
         failed[1],
     )
-    rows = [line for line in out.splitlines() if line.endswith(("passed", "failed"))]
+    rows = [line for line in out.splitlines()[9:] if line.endswith(("passed", "failed"))]
     assert [row.split()[-1] for row in rows] == ["passed", "failed"] * 2
     assert "lower bound: one-sided 95% confidence, paired t-test, Holm's correction over 2 bounds" in out
+    assert read_answer(out)[1]["Gate"] == "2 of 4 requirements failed"
     # The measures are those of the requirements.
-    assert out.splitlines()[7].split() == ["System", "nDCG@10", "AP", "judged@10"]
-    code, _, err = compared(*FILES[:3], *rules)
+    assert out.splitlines()[8].split() == ["System", "nDCG@10", "AP", "judged@10"]
+    code, out, err = compared(*FILES[:3], *rules)
     assert code == 0 and "failed" not in err
+    assert read_answer(out)[1]["Gate"] == "passed"
 
 
 def test_the_numbers() -> None:
