@@ -45,7 +45,7 @@ class TreeSettings:
     truncation: int = option(30, "use only pairs with a document ranked this high or higher", low=1)
     measure: str = option("ndcg@10", "the validation measure", flag="")
     seed: int = option(0, "random seed", low=0, flag="")
-    threads: int = option(2, "threads that grow the trees", low=1)
+    threads: int = option(1, "threads that grow the trees; more are faster only for many rows", low=1)
 
     def __post_init__(self) -> None:
         check(self)

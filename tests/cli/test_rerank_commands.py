@@ -87,6 +87,7 @@ def test_a_run_is_reranked_by_what_was_learnt(home: Path) -> None:
     )
     assert code == 0, err
     assert out.startswith("best epoch ")
+    assert ("more --epochs may be better" in out) == out.startswith("best epoch 10 of 10, ")
     files = {path.name for path in (home / "m").iterdir()}
     assert files == {"model.safetensors", "model.json", "history.csv", "seconds.csv", "made.json"}
     made = json.loads((home / "m/made.json").read_text())
@@ -254,6 +255,7 @@ def test_letor_files_are_learnt_from_and_measured(letor: Path, tmp_path: Path) -
     )
     assert code == 0, err
     lines = out.splitlines()
+    assert ("more --epochs may be better" in lines[0]) == lines[0].startswith("best epoch 3 of 3, ")
     assert len(lines) == 3 and "left out: nDCG@1 " in lines[1] and "count 0: nDCG@1 " in lines[2]
     kept = json.loads((tmp_path / "m/model.json").read_text())
     assert kept["settings"]["loss_options"] == {"theoretical": True, "cutoff": 5}

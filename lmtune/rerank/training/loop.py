@@ -389,10 +389,11 @@ class Training:
 
     @property
     def summary(self) -> str:
-        """One line with the best epoch and its validation value."""
+        """One line with the best epoch and its validation value, and whether more epochs may be better."""
+        more = "; more --epochs may be better" if self.best_epoch == self.settings.epochs else ""
         return (
             f"best epoch {self.best_epoch} of {len(self.history)}, "
-            f"validation {self.settings.validation_measure.label} {self.validation:.4f}"
+            f"validation {self.settings.validation_measure.label} {self.validation:.4f}{more}"
         )
 
 
