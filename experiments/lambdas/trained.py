@@ -32,7 +32,7 @@ def experiment(
     epochs: int = 30,
     batch_size: int = 16,
     learning_rate: float = 0.001,
-    trials: int = 5,
+    trials: int = 3,
     seed: int = 0,
 ) -> Results:
     """Train by each loss; compare the measures of test queries, means over trials, with the first loss.

@@ -14,6 +14,7 @@ import pandas as pd
 from experiments.common import Results, each, main
 from experiments.long_lists.data import LongLists, label_lists, made_ratings, rating_lists, read_ratings
 from experiments.long_lists.training import TrainingOptions, train
+from experiments.sweep import differences
 from lmtune.measures import ComparisonOptions, compare
 
 RATING_MEASURES = ("ndcg@10", "ndcg@20", "ndcg@50")
@@ -83,6 +84,12 @@ def experiment(
         pairs = ComparisonOptions(pairwise=True)
         compared = compare(first, rest, pairs, baseline=losses[0], measures=[measures[0]])
         results["comparison"] = compared.to_frame()
+    if len(losses) > 1 and trials > 1:
+        later = results["courses"].query("epoch > @options.warm_up")
+        areas = later.groupby(["loss", "trial"])["validation"].mean().rename("ndcg").reset_index()
+        areas = areas.rename(columns={"loss": "value"}).assign(queries="validation", cutoff=options.measure)
+        # how fast a loss converges: its mean over the epochs after the warm-up, paired by trial
+        results["speed"] = differences(areas, [(losses[0], loss) for loss in losses[1:]])
     return results
 
 

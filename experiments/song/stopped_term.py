@@ -21,7 +21,7 @@ from lmtune.rerank.data import batches
 from lmtune.rerank.learners.feature_networks import FeatureFeed
 from lmtune.rerank.training.loop import TrainingRun
 
-SIZE = LongLists(warm_up=20)
+SIZE = LongLists(trials=3, warm_up=20)
 QUICK = {**SMALL, "epochs": 8, "warm_up": 4, "cutoffs": (50,)}
 
 
