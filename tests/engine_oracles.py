@@ -197,13 +197,13 @@ def milvus(metric: str) -> Callable[[Hits], Hits]:
         return f32(math.atan(s))
 
     pi = f32(math.pi)
-    of: dict[str, Callable[[float], float]] = {
+    own: dict[str, Callable[[float], float]] = {
         "COSINE": lambda s: f32(f32(1.0 + s) * 0.5),
         "IP": lambda s: f32(0.5 + f32(atan(s) / pi)),
         "BM25": lambda s: f32(f32(2.0 * atan(s)) / pi),
         "none": lambda s: s,
-    }[metric]
-    return lambda hits: [(docno, of(s)) for docno, s in hits]
+    }
+    return lambda hits: [(docno, own[metric](s)) for docno, s in hits]
 
 
 # Vespa: LinearNormalizer, ReciprocalRankNormalizer

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.arrays import Booleans, Doubles, Integers, Integers32
-from lmtune.candidates.columns import UNJUDGED, join_columns, look_up_judgments, topic_columns
+from lmtune.candidates.columns import UNJUDGED, PoolJudgments, join_columns, look_up_judgments, topic_columns
 from lmtune.candidates.pool import CandidatePool, Pruning
 from lmtune.candidates.skyband import pruned
 from lmtune.errors import InputError
@@ -327,10 +327,32 @@ class RunSet:
             All by default; a topic that is in no run has no documents.
         """
         topics = tuple(self.docs if topics is None else topics)
-        no_docs, no_scores = np.empty(0, np.int32), np.empty((len(self.names), 0))
+        none = np.empty((len(self.names), 0))
+        return self.pool_of([columns(self.scores.get(topic, none)) for topic in topics], topics, qrels)
+
+    def pool_of(
+        self,
+        tables: Sequence[Scores],
+        topics: Sequence[str],
+        qrels: Qrels | None = None,
+        *,
+        like: CandidatePool | None = None,
+    ) -> CandidatePool:
+        """Return the pool of `pool` for the columns of each topic, shape (runs, documents).
+
+        Parameters
+        ----------
+        tables, topics
+            The columns, and the topics they belong to.
+        qrels : mapping, optional
+            Judgments.
+        like : CandidatePool, optional
+            A pool of the same topics and documents; its judgments are used instead of `qrels`, which are
+            not looked up then. The columns of documents that are only judged are missing.
+        """
+        topics, no_docs = tuple(topics), np.empty(0, np.int32)
         docs = [self.docs.get(topic, no_docs) for topic in topics]
-        scores = [self.scores.get(topic, no_scores) for topic in topics]
-        rounded = [round_columns(columns(table)) for table in scores]
+        rounded = [round_columns(table) for table in tables]
         collected = []
         postings: dict[str, Postings] = {}
         terms = [tuple(f"{topic} {name}" for name in self.names) for topic in topics]
@@ -340,13 +362,17 @@ class RunSet:
             postings |= {
                 name: Postings(topic_docs[::-1], row[::-1])
                 for name, row in zip(names, tf, strict=True)
-                if topic_docs.size
+                if topic_docs.size and like is None
             }
         index = RunIndex(self.docnos, self.numbers, postings)
         formula = WeightedSum(self.names, sum(tied for _, _, tied in rounded))
         candidates = join_columns(collected)
         queries = [[QueryColumn(name, 0, 1) for name in names] for names in terms]
-        gain, judged = look_up_judgments(index, formula, topics, queries, candidates, qrels or {})
+        if like is None:
+            gain, judged = look_up_judgments(index, formula, topics, queries, candidates, qrels or {})
+        else:
+            gain = like.candidates.gain
+            judged = PoolJudgments(*(getattr(like, name) for name in PoolJudgments._fields))
         candidates.gain[:] = gain
         each = len(self.names) * len(topics)
         return CandidatePool(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from lmtune.arrays import Doubles
-from lmtune.fusion.runs import RunSet, Scores, order_of, prune_for_measure
+from lmtune.candidates.pool import CandidatePool
+from lmtune.fusion.runs import RunSet, Scores, order_of, prune_for_measure, ranks
 from lmtune.fusion.search import EQUAL, ExactLineSearch, Line
-from lmtune.fusion.spaces import Combination, Space, Variant
+from lmtune.fusion.spaces import Combination, Space, Values, Variant
 from lmtune.io.rows import Qrels
 from lmtune.measures.evaluate import measure_settings
 from lmtune.measures.measure import Measure
@@ -99,22 +101,20 @@ def search_space(
     shares = np.array([[topic in one for one in members] for topic in whole]) * weights[:, None]
     shares /= shares.sum(axis=0)
     every = [
-        _Case(space, variant, window, part, qrels, measure, whole, depth)
+        _Case(part, variant)
         for window in windows
-        for part in [in_query_order(runs.first(window))]
-        for variant in space.variants(_limits(part))
+        for part in [_Window(space, in_query_order(runs.first(window)), window, qrels, measure, whole, depth)]
+        for variant in space.variants(_limits(part.runs))
     ]
     best: list[tuple[float, _Case, Doubles] | None] = [None] * len(sets)
     bound, evaluations, seen = -np.inf, 0, set[int]()
     for done, case in enumerate(every):
         progress(done, len(every))
-        key = case.key()
-        if key in seen:
+        if (key := case.key()) in seen:
             continue
         seen.add(key)
-        values, settings, most = case.measure_all(shares)
-        evaluations += 1 if np.isfinite(most) else len(settings)
-        bound = max(bound, most)
+        values, settings, most, count = case.measure_all(shares)
+        bound, evaluations = max(bound, most), evaluations + count
         for number, (value, setting) in enumerate(zip(values, settings, strict=True)):
             known = best[number]
             if known is None or value > known[0] + EQUAL:
@@ -123,8 +123,8 @@ def search_space(
     for one, chosen in zip(sets, best, strict=True):
         assert chosen is not None
         value, case, setting = chosen
-        refined = case.refine(setting, one)
-        found.append(Found(case.variant, case.window, tuple(refined.tolist()), value))
+        refined = case.refined(setting, one)
+        found.append(Found(case.variant, case.part.window, tuple(refined.tolist()), float(value)))
     progress(len(every), len(every))
     return Searched(found, bound, len(seen), evaluations)
 
@@ -143,53 +143,107 @@ def _limits(runs: RunSet) -> list[tuple[float, float]]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Case:
-    """A variant and a window: its rankings as a function of the weights."""
+class _Window:
+    """The first documents of each run: their normalised scores and judgments, each computed once."""
 
     space: Space
-    variant: Variant
-    window: int
     runs: RunSet
+    window: int
     qrels: Qrels
     measure: Measure
     topics: Sequence[str]
     depth: int
+    _scaled: dict[tuple[str, int], list[Values]] = field(default_factory=dict)
+
+    @cached_property
+    def tables(self) -> list[Scores]:
+        """The scores of each topic; a topic that is in no run has no documents."""
+        none = np.empty((len(self.runs.names), 0))
+        return [self.runs.scores.get(topic, none) for topic in self.topics]
+
+    @cached_property
+    def ranks(self) -> list[Doubles]:
+        """The ranks of each topic's documents."""
+        return [ranks(table) for table in self.tables]
+
+    @cached_property
+    def judged(self) -> CandidatePool:
+        """A pool with the judgments."""
+        return self.runs.pool_of([*map(np.zeros_like, self.tables)], self.topics, self.qrels)
+
+    def values(self, variant: Variant) -> list[Values]:
+        """Return each topic's normalised scores."""
+        row = self.space.combination(variant)
+        if row.ranked is not None:
+            return [row.ranked(own, variant.constant) for own in self.ranks]
+        by_query = [self._of_query(n, name) for n, name in enumerate(variant.by_query(len(self.runs.names)))]
+        return [np.array(rows) for rows in zip(*by_query, strict=True)]
+
+    def _of_query(self, query: int, name: str) -> list[Values]:
+        if (name, query) not in self._scaled:
+            pairs = zip(self.tables, self.ranks, strict=True)
+            self._scaled[name, query] = [
+                self.space.normalised(name, query, table[query], by_rank[query]) for table, by_rank in pairs
+            ]
+        return self._scaled[name, query]
+
+    def pool(self, tables: Sequence[Doubles], names: tuple[str, ...] | None = None) -> CandidatePool:
+        """Return a pool of columns, by default one for each run."""
+        runs = self.runs if names is None else replace(self.runs, names=names, input_order=names)
+        return runs.pool_of(tables, self.topics, like=self.judged)
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """A variant and a window: its rankings as a function of the weights."""
+
+    part: _Window
+    variant: Variant
 
     @property
     def row(self) -> Combination:
         """The variant's combination."""
-        return self.space.combination(self.variant)
+        return self.part.space.combination(self.variant)
+
+    @cached_property
+    def values(self) -> list[Values]:
+        """Each topic's normalised scores."""
+        return self.part.values(self.variant)
+
+    @property
+    def columns(self) -> list[Doubles] | None:
+        """Each topic's columns, whose weighted sum ranks as the engine does; None if there are none."""
+        every = [self.row.columns(values) for values in self.values] if self.row.is_weighted else [None]
+        found = [columns for columns in every if columns is not None]
+        return found if len(found) == len(every) else None
 
     def key(self) -> int:
         """Return a number that is the same for variants with the same normalised scores and combination."""
-        values = (self.space.values(self.runs.scores[topic], self.variant) for topic in self.runs.scores)
-        return hash((self.window, self.variant.combine, *(table.tobytes() for table in values)))
+        return hash((self.part.window, self.variant.combine, *(table.tobytes() for table in self.values)))
 
-    def columns(self, scores: Scores) -> Doubles | None:
-        """Return the columns of a topic whose weighted sum ranks as the engine does, or None."""
-        return self.row.columns(self.space.values(scores, self.variant))
-
-    def measure_all(self, shares: Doubles) -> tuple[Doubles, Doubles, float]:
-        """Return the best mean and its weights for each set of topics, and a bound for the first set.
+    def measure_all(self, shares: Doubles) -> tuple[Doubles, Doubles, float, int]:
+        """Return each set's best mean and its weights, a bound for the first set, and the evaluations.
 
         ``shares`` has shape (topics, sets): the weight of each topic in the mean over each set.
         """
-        runs, tables = len(self.runs.names), self.runs.scores
-        equal = np.full((1, runs), 1.0 / runs)
-        if not self.row.is_weighted:
-            means = shares.T @ self._measured(equal)
-            return means[:, 0], np.repeat(equal, len(means), axis=0), float(means[0, 0])
-        is_linear = all(self.columns(tables[topic]) is not None for topic in self.topics if topic in tables)
-        if runs == 2 and is_linear:
-            return self._along_line(shares)
-        settings = self.row.grid(runs)
-        means = shares.T @ self._measured(settings)
-        best = means.argmax(axis=1)
-        return means.max(axis=1), settings[best], np.inf
+        runs = len(self.part.runs.names)
+        columns = self.columns
+        if runs == 2 and columns is not None:
+            return *self._along_line(columns, shares), 1
+        settings = self.row.grid(runs) if self.row.is_weighted else np.full((1, runs), 1.0 / runs)
+        if columns is None or self.row.is_mean_of_present:
+            measured = self._measured(settings)
+        else:
+            pool = self.part.pool(columns)
+            measured = measure_settings(pool, settings, [self.part.measure], depth=self.part.depth)[:, :, 0]
+        means = shares.T @ measured
+        most = np.inf if self.row.is_weighted else float(means[0, 0])
+        return means.max(axis=1), settings[means.argmax(axis=1)], most, len(settings)
 
-    def _along_line(self, shares: Doubles) -> tuple[Doubles, Doubles, float]:
-        """Search the line of all weights of two runs, with the weights inside their best step."""
-        line = self._line()
+    def _along_line(self, columns: Sequence[Doubles], shares: Doubles) -> tuple[Doubles, Doubles, float]:
+        """Search the line of all weights of two runs; the best weights are inside their step."""
+        pool, depth = prune_for_measure(self.part.pool(columns), self.part.measure, self.part.depth)
+        line = Line(pool, self.part.measure, pool.positions(), depth)
         sets = shares.shape[1]
         best, settings, most = np.full(sets, -np.inf), np.empty((sets, 2)), -np.inf
         for steps in line.steps(np.array([1.0, 0.0]), np.array([0.0, 1.0]), shares):
@@ -211,44 +265,32 @@ class _Case:
             most = max(most, float((shares[:, 0] @ self._measured(np.eye(2))).max()))
         return best, settings, most
 
-    def _line(self) -> Line:
-        pool = self.runs.pool(self._known_columns, self.qrels, self.topics)
-        pool, depth = prune_for_measure(pool, self.measure, self.depth)
-        return Line(pool, self.measure, pool.positions(), depth)
-
-    def _known_columns(self, scores: Scores) -> Doubles:
-        columns = self.columns(scores)
-        assert columns is not None
-        return columns
-
     def _measured(self, settings: Doubles) -> Doubles:
         """Return the measure of the engine's rankings, shape (topics, settings)."""
-        parts = [self._measured_together(part) for part in _parts(settings)]
-        return np.concatenate(parts, axis=1)
+        return np.concatenate([self._measured_together(part) for part in _parts(settings)], axis=1)
 
     def _measured_together(self, settings: Doubles) -> Doubles:
-        names = tuple(map(str, range(len(settings))))
-        every = replace(self.runs, names=names, input_order=names)
-        pool = every.pool(lambda scores: self._positions(scores, settings), self.qrels, self.topics)
-        values = measure_settings(pool, np.eye(len(settings)), [self.measure], depth=self.depth)
+        tables = [
+            np.array([*map(order_of, self.row.combine(values, settings, self.variant.constant))])
+            for values in self.values
+        ]
+        pool = self.part.pool(tables, tuple(map(str, range(len(settings)))))
+        values = measure_settings(pool, np.eye(len(settings)), [self.part.measure], depth=self.part.depth)
         measured: Doubles = values[:, :, 0]
         return measured
 
-    def _positions(self, scores: Scores, settings: Doubles) -> Doubles:
-        return np.array([order_of(own) for own in self.space.scores(scores, self.variant, settings)])
-
-    def refine(self, setting: Doubles, topics: Sequence[str]) -> Doubles:
+    def refined(self, setting: Doubles, topics: Sequence[str]) -> Doubles:
         """Improve weights of three runs or more by exact line searches, if the ranking is a weighted sum."""
-        tables = self.runs.scores
-        if setting.size < 3 or not self.row.is_weighted or self.row.columns(np.ones((3, 1))) is None:
+        columns = self.columns
+        if setting.size < 3 or columns is None:
             return setting
-        if any(self.columns(tables[topic]) is None for topic in topics if topic in tables):
-            return setting
-        pool = self.runs.pool(self._known_columns, self.qrels, topics)
-        start = dict(zip(self.runs.names, setting.tolist(), strict=True))
-        search = ExactLineSearch(str(self.measure), starts=[start], directions=2, depth=self.depth)
-        search.fit(pool, topics=topics)
-        return np.array([search.best_params_[name] for name in self.runs.names])
+        names = self.part.runs.names
+        start = dict(zip(names, setting.tolist(), strict=True))
+        depth = self.part.depth
+        search = ExactLineSearch(str(self.part.measure), starts=[start], directions=2, depth=depth)
+        search.fit(self.part.pool(columns), topics=topics)
+        best = np.array([search.best_params_[name] for name in names])
+        return np.round(best / best.sum(), 9)
 
 
 def _parts(settings: Doubles) -> list[Doubles]:

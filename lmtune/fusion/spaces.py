@@ -201,20 +201,23 @@ class Space(NamedTuple):
             ]
         return [*dict.fromkeys(every)]
 
+    def normalised(self, name: str, query: int, scores: Scores, by_rank: Doubles) -> Values:
+        """Normalise the scores of one query, by its number; scores and ranks have shape (documents,)."""
+        scale = next(scale for scale in self.scales if scale.name == name)
+        best_first = np.argsort(by_rank)[: np.count_nonzero(~np.isnan(scores))]
+        values: Values = np.full(scores.shape, np.nan)
+        if best_first.size:
+            compute = scale.second if query and scale.second is not None else scale.compute
+            values[best_first] = compute(scores[best_first].astype(np.float32))
+        return values
+
     def values(self, scores: Scores, variant: Variant) -> Values:
         """Normalise a topic's scores, shape (runs, documents), with runs in the order of the queries."""
         row, by_rank = self.combination(variant), ranks(scores)
         if row.ranked is not None:
             return row.ranked(by_rank, variant.constant)
-        known, names = {scale.name: scale for scale in self.scales}, variant.by_query(len(scores))
-        out: Values = np.full(scores.shape, np.nan)
-        for query, (values, own, own_ranks) in enumerate(zip(out, scores, by_rank, strict=True)):
-            scale = known[names[query]]
-            best_first = np.argsort(own_ranks)[: np.count_nonzero(~np.isnan(own))]
-            if best_first.size:
-                compute = scale.second if query and scale.second is not None else scale.compute
-                values[best_first] = compute(own[best_first].astype(np.float32))
-        return out
+        names = enumerate(variant.by_query(len(scores)))
+        return np.array([self.normalised(name, n, scores[n], by_rank[n]) for n, name in names])
 
     def scores(self, scores: Scores, variant: Variant, weights: Doubles) -> Floats:
         """Return the engine's scores at weights of shape (settings, runs), shape (settings, documents)."""
