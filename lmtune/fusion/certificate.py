@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from lmtune.progress import Count, no_count
 from lmtune.threads import map_range
 
 _BATCH = 32
+_LOWEST = 1e30  # below all scores
 
 BOXES = 10_000
 """Default limit on the number of boxes of weights that are bounded."""
@@ -73,6 +74,9 @@ def certify(
     tolerance: float = 1e-3,
     boxes: int = BOXES,
     depth: int = DEPTH,
+    present: Sequence[Booleans] | None = None,
+    evaluate: Callable[[Doubles], Doubles] | None = None,
+    at_least: float = -np.inf,
     progress: Count = no_count,
 ) -> Certificate:
     """Bound a measure's mean over all weights >= 0.
@@ -98,6 +102,14 @@ def certify(
         Stop after about this many boxes. The bound is valid even then, and the same on every machine.
     depth : int
         Run depth.
+    present : sequence of numpy.ndarray of bool, shape (runs, documents), optional
+        For each topic, the runs that have a document. A document's score is then the mean over these runs,
+        and 0 or lower than all others if their weights are 0.
+    evaluate : callable, optional
+        Returns the means at weights of shape (settings, runs); by default those of the pool.
+    at_least : float
+        A mean that is known from elsewhere: the search also stops when the bound exceeds it by at most the
+        tolerance.
     progress : callable, optional
         Called with the number of bounded boxes and their limit.
 
@@ -109,12 +121,16 @@ def certify(
     runs = len(pool.formula.parameters)
     if runs > MOST_RUNS:
         raise InputError("too many runs for a certificate", value=runs, accepted=f"up to {MOST_RUNS}")
-    pool, depth = prune_for_measure(pool, measure, depth)
+    if present is None:
+        pool, depth = prune_for_measure(pool, measure, depth)
     positions = pool.positions(topics)
     line = Line(pool, measure, positions, depth)
     levels = [_levels(topic) for topic in line.topic_lines]
+    masks = None if present is None else [present[positions[row]].astype(np.float64) for row in line.rows]
 
     def evaluate_means(weights: Doubles) -> Doubles:
+        if evaluate is not None:
+            return evaluate(weights)
         values = measure_settings(pool, weights, [measure], topics=positions, depth=depth)
         means: Doubles = values[:, :, 0].mean(axis=0)
         return means
@@ -124,7 +140,7 @@ def certify(
     new, heap = _faces(runs, len(line.topic_lines)), list[tuple[float, int, _Part]]()
     closed, parts = 0.0, 0
     while True:
-        new = map_range(partial(_bound_part, new, line, levels), len(new))
+        new = map_range(partial(_bound_part, new, line, levels, masks), len(new))
         centres = np.array([part.vertices.mean(axis=0) for part in new])
         measured = evaluate_means(centres)
         if measured.max() > value + EQUAL:
@@ -137,7 +153,7 @@ def certify(
             else:
                 heapq.heappush(heap, (-most, parts, part))
         progress(min(parts, boxes), boxes)
-        if not heap or -heap[0][0] <= value + tolerance or parts >= boxes:
+        if not heap or -heap[0][0] <= max(value, at_least) + tolerance or parts >= boxes:
             break
         taken = [heapq.heappop(heap)[2] for _ in range(min(_BATCH, len(heap)))]
         new = [half for part in taken for half in _split(part)]
@@ -152,7 +168,9 @@ def _faces(runs: int, topics: int) -> list[_Part]:
     return [_Part(np.eye(runs)[face], np.full(topics, np.inf), np.zeros(topics, np.bool_)) for face in faces]
 
 
-def _bound_part(parts: Sequence[_Part], line: Line, levels: Sequence[Levels], index: int) -> _Part:
+def _bound_part(
+    parts: Sequence[_Part], line: Line, levels: Sequence[Levels], masks: Sequence[Doubles] | None, index: int
+) -> _Part:
     """Return the part at an index, with bounds of the topics that were not yet settled."""
     part = parts[index]
     bounds, settled = part.bounds.copy(), part.settled.copy()
@@ -160,7 +178,14 @@ def _bound_part(parts: Sequence[_Part], line: Line, levels: Sequence[Levels], in
         topic = line.topic_lines[t]
         scores = np.empty((len(part.vertices), topic.tf.shape[1]))
         weighted_sums(part.vertices * topic.units, topic.tf, scores)
-        bound, undecided = bound_topic(scores, levels[t], topic.goal)
+        shares = np.empty((0, 0))
+        if masks is not None:
+            shares = part.vertices @ masks[t]
+            # A document that no run with a weight has is below all others.
+            is_lowest = ~shares.any(axis=0)
+            shares[:, is_lowest] = 1.0
+            scores[:, is_lowest] = -_LOWEST
+        bound, undecided = bound_topic(scores, shares, levels[t], topic.goal)
         bounds[t], settled[t] = min(bounds[t], bound), undecided == 0
     return part._replace(bounds=bounds, settled=settled)
 

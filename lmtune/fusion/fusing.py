@@ -510,6 +510,8 @@ class _Fusion:
                 self.sets,
                 windows=tuple(dict.fromkeys(options.window)),
                 depth=options.depth,
+                tolerance=options.certify,
+                boxes=options.boxes,
                 topic_weights=None if of_topic is None else np.array(weights_of(self.topics, of_topic)),
                 progress=progress,
             )

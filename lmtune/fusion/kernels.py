@@ -13,6 +13,10 @@ are equal at all vertices, the tie order decides. Let n(r) be the number of docu
 certainly ranked above the relevant document r. With these counts sorted, the number of documents above the
 i-th relevant document is at least i - 1 + n_i (proof: `lmtune.tuning.certificate.bound_kernels`).
 
+Scores can also be means over the runs that have a document: a weighted sum divided by the sum of these runs'
+weights. The difference of two such scores has the sign of a quadratic form in the weights. Its coefficients
+in the barycentric coordinates of the simplex (Bernstein's form) decide the pair as the vertices' scores do.
+
 DCG is bounded level by level. With gains :math:`G_1 < G_2 < ...`, it is the sum over levels l of
 :math:`G_l - G_{l-1}` times the discounts of all documents with gain :math:`G_l` or more. Each of these sums
 of discounts is bounded as above, with all documents of lower gain as the non-relevant ones. If all pairs of
@@ -33,6 +37,8 @@ from lmtune.measures.value_kernels import MeasureScale, contribution, takes_firs
 
 # Below the effect of any swap on a measure, above the rounding error of a topic's sum.
 _ROUNDING = 1e-14
+# Relative difference of two sums of products that are equal in exact arithmetic.
+_EQUAL_PRODUCTS = 1e-14
 # Bit offsets in a crossing's integer. Bit 0 is the half; bit 1 is set if the other document is above after t.
 _OTHER, _RELEVANT = 2, 34
 
@@ -249,8 +255,29 @@ class Levels(NamedTuple):
 
 
 @compiled()
-def bound_topic(scores: Doubles, levels: Levels, scale: MeasureScale) -> tuple[float, int]:
-    """Return a topic's upper bound and its undecided pairs; ``scores`` have shape (vertices, documents)."""
+def compare_means(scores: Doubles, shares: Doubles, i: int, j: int) -> tuple[bool, bool]:
+    """Return whether document j scores above i, and below i, anywhere inside a simplex, as far as is known.
+
+    ``scores`` and ``shares``, shape (vertices, documents), are the weighted sums of scores and of weights.
+    """
+    up = down = False
+    for u in range(scores.shape[0]):
+        for v in range(u + 1):
+            above = scores[u, j] * shares[v, i] + scores[v, j] * shares[u, i]
+            below = scores[u, i] * shares[v, j] + scores[v, i] * shares[u, j]
+            equal = _EQUAL_PRODUCTS * (abs(above) + abs(below))
+            up = up or above - below > equal
+            down = down or below - above > equal
+    return up, down
+
+
+@compiled()
+def bound_topic(scores: Doubles, shares: Doubles, levels: Levels, scale: MeasureScale) -> tuple[float, int]:
+    """Return a topic's upper bound and its undecided pairs.
+
+    ``scores`` have shape (vertices, documents). If scores are means over the runs that have a document,
+    ``shares`` are the sums of these runs' weights, of the same shape; otherwise they are empty.
+    """
     level, position = levels.level, levels.position
     counts = np.zeros((position.size, level.max() + 1), np.int64)
     undecided = 0
@@ -260,7 +287,9 @@ def bound_topic(scores: Doubles, levels: Levels, scale: MeasureScale) -> tuple[f
             if level[j] >= level[i]:
                 continue
             up = down = False
-            for v in range(scores.shape[0]):
+            if shares.size:
+                up, down = compare_means(scores, shares, i, j)
+            for v in range(scores.shape[0] if not shares.size else 0):
                 up = up or scores[v, j] > scores[v, i]
                 down = down or scores[v, j] < scores[v, i]
                 if up and down:

@@ -10,6 +10,7 @@ import numpy as np
 
 from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
+from lmtune.fusion.certificate import BOXES, Certificate, certify
 from lmtune.fusion.runs import RunSet, Scores, order_of, prune_for_measure, ranks
 from lmtune.fusion.search import EQUAL, ExactLineSearch, Line
 from lmtune.fusion.spaces import Combination, Space, Values, Variant
@@ -65,6 +66,8 @@ def search_space(
     *,
     windows: Sequence[int] = (0,),
     depth: int,
+    tolerance: float | None = None,
+    boxes: int = BOXES,
     topic_weights: Doubles | None = None,
     progress: Count = no_count,
 ) -> Searched:
@@ -90,6 +93,10 @@ def search_space(
         Numbers of first documents of each run that are fused; 0 for all.
     depth : int
         Run depth.
+    tolerance : float, optional
+        Bound the first set's means with three runs, too, until the bound is at most this above the best mean.
+    boxes : int
+        Limit on the number of boxes of weights that are bounded for each variant.
     topic_weights : numpy.ndarray of float64, shape (topics,), optional
         Weights of the first set's topics in the means.
     progress : callable
@@ -107,24 +114,33 @@ def search_space(
         for variant in space.variants(_limits(part.runs))
     ]
     best: list[tuple[float, _Case, Doubles] | None] = [None] * len(sets)
-    bound, evaluations, seen = -np.inf, 0, set[int]()
+    bound, evaluations, seen = -np.inf, 0, dict[int, tuple[_Case, Doubles]]()
     for done, case in enumerate(every):
         progress(done, len(every))
         if (key := case.key()) in seen:
             continue
-        seen.add(key)
         values, settings, most, count = case.measure_all(shares)
+        seen[key] = case, settings[0]
         bound, evaluations = max(bound, most), evaluations + count
         for number, (value, setting) in enumerate(zip(values, settings, strict=True)):
             known = best[number]
             if known is None or value > known[0] + EQUAL:
                 best[number] = value, case, setting
     found = []
-    for one, chosen in zip(sets, best, strict=True):
+    for one, chosen, share in zip(sets, best, shares.T, strict=True):
         assert chosen is not None
         value, case, setting = chosen
-        refined = case.refined(setting, one)
-        found.append(Found(case.variant, case.part.window, tuple(refined.tolist()), float(value)))
+        if len(setting) > 2:
+            setting, value = case.refined(setting, value, one, share)
+        found.append(Found(case.variant, case.part.window, tuple(setting.tolist()), float(value)))
+    if tolerance is not None and not np.isfinite(bound):
+        bound = -np.inf
+        for case, setting in seen.values():
+            one = case.certified(setting, found[0].value, tolerance, boxes)
+            bound = max(bound, one.bound)
+            if one.value > found[0].value + EQUAL:
+                weights = tuple(one.weights.values())
+                found[0] = Found(case.variant, case.part.window, weights, one.value)
     progress(len(every), len(every))
     return Searched(found, bound, len(seen), evaluations)
 
@@ -213,7 +229,7 @@ class _Case:
     @property
     def columns(self) -> list[Doubles] | None:
         """Each topic's columns, whose weighted sum ranks as the engine does; None if there are none."""
-        every = [self.row.columns(values) for values in self.values] if self.row.is_weighted else [None]
+        every = [self.row.linear(values) for values in self.values]
         found = [columns for columns in every if columns is not None]
         return found if len(found) == len(every) else None
 
@@ -231,7 +247,7 @@ class _Case:
         if runs == 2 and columns is not None:
             return *self._along_line(columns, shares), 1
         settings = self.row.grid(runs) if self.row.is_weighted else np.full((1, runs), 1.0 / runs)
-        if columns is None or self.row.is_mean_of_present:
+        if columns is None or self.row.transform is not None:
             measured = self._measured(settings)
         else:
             pool = self.part.pool(columns)
@@ -260,7 +276,7 @@ class _Case:
                 step = long[widest[np.argmax(width[widest])]]
                 share = _short_number(float(steps.at[step]), float(steps.width[step]))
                 best[number], settings[number] = top, (round(1.0 - share, 9), share)
-        if self.row.is_mean_of_present:
+        if self.row.transform is not None:
             # At a weight of 0, documents that only this run has score 0, and the columns do not hold.
             most = max(most, float((shares[:, 0] @ self._measured(np.eye(2))).max()))
         return best, settings, most
@@ -279,18 +295,45 @@ class _Case:
         measured: Doubles = values[:, :, 0]
         return measured
 
-    def refined(self, setting: Doubles, topics: Sequence[str]) -> Doubles:
-        """Improve weights of three runs or more by exact line searches, if the ranking is a weighted sum."""
+    def refined(
+        self, setting: Doubles, value: float, topics: Sequence[str], shares: Doubles
+    ) -> tuple[Doubles, float]:
+        """Improve weights by exact line searches, if the ranking is a weighted sum; return their mean too."""
         columns = self.columns
-        if setting.size < 3 or columns is None:
-            return setting
-        names = self.part.runs.names
+        if columns is None:
+            return setting, value
+        names, depth = self.part.runs.names, self.part.depth
         start = dict(zip(names, setting.tolist(), strict=True))
-        depth = self.part.depth
         search = ExactLineSearch(str(self.part.measure), starts=[start], directions=2, depth=depth)
         search.fit(self.part.pool(columns), topics=topics)
         best = np.array([search.best_params_[name] for name in names])
-        return np.round(best / best.sum(), 9)
+        best = np.round(best / best.sum(), 9)
+        better = float(shares @ self._measured(best[None])[:, 0])
+        return (best, better) if better > value else (setting, value)
+
+    def certified(self, setting: Doubles, at_least: float, tolerance: float, boxes: int) -> Certificate:
+        """Bound the mean over the topics and all weights."""
+        part, present = self.part, None
+        columns: Sequence[Doubles] | None = self.columns
+        if not self.row.is_weighted:
+            value = float(self._measured(setting[None]).mean())
+            return Certificate(value, value, dict(zip(part.runs.names, setting.tolist(), strict=True)), 1)
+        if self.row.transform is not None:
+            pairs = [self.row.present(values) for values in self.values]
+            columns, present = [own for own, _ in pairs], [mask for _, mask in pairs]
+        if columns is None:
+            return Certificate(np.inf, at_least, {}, 0)
+        return certify(
+            part.pool(columns),
+            part.measure,
+            dict(zip(part.runs.names, setting.tolist(), strict=True)),
+            tolerance=tolerance,
+            boxes=boxes,
+            depth=part.depth,
+            present=present,
+            evaluate=None if present is None else lambda weights: self._measured(weights).mean(axis=0),
+            at_least=at_least,
+        )
 
 
 def _parts(settings: Doubles) -> list[Doubles]:

@@ -70,8 +70,7 @@ class Combination(NamedTuple):
         Returns the engine's scores from `Values`, the weights of shape (settings, runs), and the constant; in
         the engine's precision, shape (settings, documents).
     columns : callable
-        Returns columns, shape (runs, documents), whose weighted sum ranks as the engine does if all weights
-        are positive; None if there are none.
+        Returns the columns of `linear`, if the score is a weighted sum; None if it is not.
     scales : tuple of tuple of str
         Names of the normalisations. One of a group can be chosen for each query. Empty if ranks are combined.
     ranked : callable, optional
@@ -80,8 +79,9 @@ class Combination(NamedTuple):
         Values of the constant that are tried.
     is_weighted : bool
         Whether the engine has weights.
-    is_mean_of_present : bool
-        Whether a document's score is a mean over the queries that return it. Weights of 0 are then special.
+    transform : callable, optional
+        If a document's score is a mean over the queries in which it has a positive score: the transform of
+        scores whose weighted arithmetic mean ranks alike.
     grid : callable
         Returns weights to try, shape (settings, runs), where there are no columns.
     """
@@ -95,8 +95,31 @@ class Combination(NamedTuple):
     ranked: Callable[[Doubles, float], Floats] | None = None
     constants: tuple[float, ...] = (0.0,)
     is_weighted: bool = True
-    is_mean_of_present: bool = False
+    transform: Callable[[Doubles], Doubles] | None = None
     grid: Callable[[int], Doubles] = lambda runs: simplex(runs)
+
+    def present(self, values: Values) -> tuple[Doubles, Booleans]:
+        """Return transformed scores, 0 where there is no positive score, and where there is one."""
+        assert self.transform is not None
+        positive: Booleans = np.nan_to_num(values, nan=0.0) > 0
+        return np.where(positive, self.transform(np.where(positive, values, 1.0)), 0.0), positive
+
+    def linear(self, values: Values) -> Doubles | None:
+        """Return columns, shape (runs, documents), whose weighted sum ranks as the engine does, or None.
+
+        All weights are positive. The mean of a document with one positive score does not depend on the
+        weights, so that with two runs its columns are both this score. With three runs and more there are no
+        columns if a query lacks a document.
+        """
+        if self.transform is None or not self.is_weighted:
+            return self.columns(values) if self.is_weighted else None
+        out, positive = self.present(values)
+        if len(values) > 2 and not positive.all():
+            return None
+        if len(values) == 2:
+            out = np.where(positive, out, out[::-1])
+        out[:, ~positive.any(axis=0)] = out.min(initial=0.0) - 1.0
+        return out
 
 
 @dataclass(frozen=True)
@@ -345,26 +368,6 @@ def _filled(values: Values) -> Doubles:
     return np.nan_to_num(values, nan=0.0).astype(np.float64)
 
 
-def _mean_of_present(transform: Callable[[Doubles], Doubles]) -> Callable[[Values], Doubles | None]:
-    """Return columns of a mean of transformed scores over the queries that have a positive score.
-
-    The score of a document with one positive score does not depend on the weights, so that its columns are
-    both this score. With three runs and more, documents that some queries lack have no such columns.
-    """
-
-    def columns(values: Values) -> Doubles | None:
-        positive: Booleans = np.nan_to_num(values, nan=0.0) > 0
-        if len(values) > 2 and not positive.all():
-            return None
-        out = transform(np.where(positive, values, 1.0).astype(np.float64))
-        if len(out) == 2:
-            out = np.where(positive, out, out[::-1])
-        out[:, ~positive.any(axis=0)] = out.min(initial=0.0) - 1.0
-        return out
-
-    return columns
-
-
 def _opensearch_reciprocal(by_rank: Doubles, k: float) -> Floats:
     # OpenSearch divides with ten decimals, rounded half up.
     return (np.floor(1e10 / (k + by_rank) + 0.5) / 1e10).astype(np.float32)
@@ -513,18 +516,16 @@ SPACES = {
                 "exp(sum of w log s / sum of w) over the queries with s > 0",
                 f"{_OPENSEARCH}combination/GeometricMeanScoreCombinationTechnique",
                 _opensearch_geometric,
-                _mean_of_present(np.log),
-                (_MIN_MAXES, ("l2",)),
-                is_mean_of_present=True,
+                scales=(_MIN_MAXES, ("l2",)),
+                transform=np.log,
             ),
             Combination(
                 "harmonic_mean",
                 "sum of w / sum of w / s over the queries with s > 0",
                 f"{_OPENSEARCH}combination/HarmonicMeanScoreCombinationTechnique",
                 _opensearch_harmonic,
-                _mean_of_present(lambda s: -1.0 / s),
-                (_MIN_MAXES, ("l2",)),
-                is_mean_of_present=True,
+                scales=(_MIN_MAXES, ("l2",)),
+                transform=lambda s: -1.0 / s,
             ),
             Combination(
                 "rrf",

@@ -82,7 +82,7 @@ def test_columns_rank_as_the_engine_does(engine: str, number: int) -> None:
         loaded = in_query_order(RunSet.of(drawn(seed, number)))
         for variant in space.variants(limits(drawn(seed, number))):
             for table in loaded.scores.values():
-                columns = space.combination(variant).columns(space.values(table, variant))
+                columns = space.combination(variant).linear(space.values(table, variant))
                 if columns is None or not space.combination(variant).is_weighted:
                     continue
                 weights = np.random.default_rng(seed).dirichlet(np.ones(number), 3)
@@ -110,6 +110,26 @@ def by_trec_eval(qrels: dict[str, dict[str, int]], run: Run, measure: str) -> di
     name = {"AP": "map", "nDCG@5": "ndcg_cut_5"}[measure]
     values = pytrec_eval.RelevanceEvaluator(qrels, {name.replace("_5", ".5")}).evaluate(run)
     return {topic: own[name] for topic, own in values.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["opensearch", "elasticsearch"])
+def test_no_variant_and_weights_of_three_runs_exceed_the_bound(engine: str) -> None:
+    space, runs = SPACES[engine], drawn(5, 3, topics=4, ties=False)
+    rng = np.random.default_rng(1)
+    qrels = {t: {d: int(g) for d, g in zip(DOCNOS, rng.integers(0, 3, 24), strict=True)} for t in runs["z"]}
+    found = search_space(
+        space, RunSet.of(runs), qrels, parse_measure("AP"), [tuple(qrels)], depth=100, tolerance=0.005
+    )
+    [best] = found.best
+    fused = by_trec_eval(qrels, by_oracle(engine, best.variant, [*best.weights], runs), "AP")
+    assert np.mean([*fused.values()]) == pytest.approx(best.value, abs=1e-9)
+    assert best.value <= found.bound <= best.value + 0.005 + 1e-9
+    grid = [w.tolist() for w in rng.dirichlet(np.ones(3), 12)] + np.eye(3).tolist() + [[0.5, 0.5, 0.0]]
+    for variant in space.variants(limits(runs)):
+        for weights in grid:
+            own = by_trec_eval(qrels, by_oracle(engine, variant, weights, runs), "AP")
+            assert np.mean([*own.values()]) <= found.bound + 1e-9, (variant, weights)
 
 
 @pytest.mark.parametrize("engine", ["opensearch", "elasticsearch", "weaviate"])
