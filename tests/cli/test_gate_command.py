@@ -19,6 +19,7 @@ from support import read_answer
 
 from lmtune import topic_values
 from lmtune.cli.main import app
+from lmtune.io.runs import read_run
 from lmtune.report.gate import _escaped
 
 FILES = ("qrels.txt", "base.run", "new.run", "bad.run")
@@ -149,6 +150,13 @@ def test_a_stored_baseline(home: Path) -> None:
     some = ("--topics", "3-7", *measures, "--format", "csv")
     _, stored, _ = compared("qrels.gz", "base=kept/base.json", *FILES[2:], *some)
     assert stored == compared(*FILES, *some)[1]
+
+
+def test_a_run_in_json_is_no_stored_baseline(home: Path) -> None:
+    run = {t: {d: float(s) for d, s in own.items()} for t, own in read_run("base.run").items()}
+    (home / "base.json").write_text(json.dumps(run | {"judgments": {"d": 1.0}}))
+    found = compared("qrels.txt", "base=base.json", "new.run", "-m", "AP", "--format", "csv")
+    assert found[:2] == compared(*FILES[:3], "-m", "AP", "--format", "csv")[:2] and found[0] == 0
 
 
 def test_stored_baselines_that_are_refused(home: Path) -> None:

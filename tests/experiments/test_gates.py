@@ -14,7 +14,7 @@ from lmtune.measures.significance.requirements import check_requirements
 def test_pairs_are_neighbours_with_a_true_difference_of_nothing() -> None:
     values = np.random.default_rng(0).random((30, 9)) + np.arange(9)
     seen = set()
-    for seed in range(200):
+    for seed in range(60):
         [[found]] = draw_differences(values, np.random.default_rng(seed), 1, 1, 2)
         centred = [
             (
@@ -34,7 +34,7 @@ def test_pairs_are_neighbours_with_a_true_difference_of_nothing() -> None:
 
 def test_rules_are_those_of_compare() -> None:
     rng, outcomes = np.random.default_rng(4), set()
-    drawn = rng.normal(0.0, 0.1, (60, 12, 3)) + rng.uniform(-0.01, 0.1, (60, 1, 1))
+    drawn = rng.normal(0.0, 0.1, (30, 12, 3)) + rng.uniform(-0.01, 0.1, (30, 1, 1))
     found = rules(drawn, 0.03)
     for gate, differences in enumerate(drawn):
         runs = {str(i): 0.5 + own for i, own in enumerate(differences.T)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -66,6 +66,7 @@ def holm_by_hand(p_values: list[float], level: float) -> tuple[list[bool], list[
     return rejected, levels
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(3, 40), st.lists(MARGINS, min_size=1, max_size=6))
 def test_bounds_are_those_of_scipy(seed: int, topics: int, margins: list[float]) -> None:
     rng = np.random.default_rng(seed)
