@@ -1,6 +1,7 @@
 """How many judged topics fusion weights need: held-out means by number of training topics.
 
     python -m experiments.fusion.topics qrels.txt runs/* --measure AP --topics 5 10 20 40 80 > a.tsv
+    python -m experiments.fusion.topics qrels.txt runs/* --runs 2 --methods linear shrunk equal > pairs.tsv
     python -m experiments.fusion.topics nist.txt runs/* --beside gpt4.txt --topics 5 10 20 40 > transfer.tsv
     python -m experiments.fusion.topics --draw picture.svg a.tsv ...
 
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lmtune.candidates.pool import CandidatePool
 from lmtune.fusion.fusing import judged_topics
 from lmtune.fusion.methods import METHODS, Chosen, FusionOptions, fused_pool
 from lmtune.fusion.runs import RunSet
@@ -47,6 +49,7 @@ def main() -> None:
     parser.add_argument("--measure", default="AP")
     parser.add_argument("--topics", type=int, nargs="+", default=[5, 10, 20, 40, 80])
     parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--runs", type=int, help="fuse so many runs, drawn anew for each draw; default: all")
     parser.add_argument("--methods", nargs="+", default=["shrunk", "forward", "equal"], choices=METHODS)
     parser.add_argument("--beside", type=Path, help="other judgments, for other topics of the same runs")
     parser.add_argument("--draw", type=Path)
@@ -55,7 +58,8 @@ def main() -> None:
         save(picture(options.files), options.draw)
         return
     files = options.files[1:]
-    runs = RunSet.of(dict(zip(run_labels(files), map(read_run, files), strict=True)))
+    by_name = dict(zip(run_labels(files), map(read_run, files), strict=True))
+    runs = RunSet.of(by_name)
     qrels, measure = read_qrels(options.files[0]), parse_measure(options.measure)
     topics, beside = np.array(judged_topics(runs, qrels)), []
     if options.beside is not None:
@@ -64,10 +68,13 @@ def main() -> None:
         qrels = {**others_judged, **qrels}
     equal = dict.fromkeys(runs.names, 1.0)
     methods = dict.fromkeys(("rrf", *options.methods))
-    pools = {
-        name: fused_pool(runs, Chosen(name, equal), FusionOptions(), qrels, [*topics.tolist(), *beside])
-        for name in methods
-    }
+
+    def pools_of(runs: RunSet) -> dict[str, CandidatePool]:
+        chosen = {name: Chosen(name, dict.fromkeys(runs.names, 1.0)) for name in methods}
+        every = [*topics.tolist(), *beside]
+        return {name: fused_pool(runs, one, FusionOptions(), qrels, every) for name, one in chosen.items()}
+
+    pools = pools_of(runs)
     given: dict[str, tuple[str, dict[str, float]]] = {}
     for name, fit in ((name, METHODS[name].fit) for name in methods if beside):
         if fit is not None:
@@ -78,7 +85,12 @@ def main() -> None:
         means: dict[str, list[float]] = {name: [] for name in (*methods, *given)}
         seconds = dict.fromkeys(means, 0.0)
         for draw in range(options.draws):
-            order = np.random.default_rng([size, draw]).permutation(len(topics))
+            rng = np.random.default_rng([size, draw])
+            order = rng.permutation(len(topics))
+            if options.runs is not None:
+                names = rng.choice(list(by_name), options.runs, replace=False).tolist()
+                equal = dict.fromkeys(names, 1.0)
+                pools = pools_of(RunSet.of({name: by_name[name] for name in names}))
             fitting, others = topics[order[:size]].tolist(), topics[order[size:]].tolist()
             for name, pool in pools.items():
                 begin, weights, fit = time.process_time(), equal, METHODS[name].fit
