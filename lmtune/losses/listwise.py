@@ -259,10 +259,14 @@ def listnet(
         arrays = lists.scores.numpy(), targets.numpy(), lists.mask.numpy()
         return run_kernel(lists, listnet_queries, *arrays, target == "softmax" and not smoothing)
 
-    def cross_entropy(lists: PaddedLists) -> Tensor:
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         lowest = torch.finfo(lists.scores.dtype).min
         logarithm = lists.scores.masked_fill(~lists.mask, lowest).log_softmax(dim=1)
-        return -(smoothed_targets(lists.labels, lists) * torch.where(lists.mask, logarithm, 0)).sum(dim=1)
+        targets = smoothed_targets(lists.labels, lists)
+        losses = -(targets * torch.where(lists.mask, logarithm, 0)).sum(dim=1)
+        if not gradient_wanted:
+            return losses, None
+        return losses, torch.addcmul(-targets, logarithm.exp(), targets.sum(dim=1, keepdim=True))
 
     if temperature != 1.0:
         scores, labels, mask = as_padded(scores, labels, mask)
@@ -270,9 +274,7 @@ def listnet(
         if target == "softmax":
             mask = labels != PADDING if mask is None else mask
             labels = labels / temperature
-    return evaluate(
-        LossCall(scores, labels, mask, reduce, backend), partial(loss_and_gradient, cross_entropy), in_kernels
-    )
+    return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
 
 
 _Ties = Literal["random", "shared"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from lmtune.losses.evaluation import (
     Labels,
+    LossAndGradient,
     LossCall,
     PaddedLists,
     Reduce,
@@ -18,7 +17,6 @@ from lmtune.losses.evaluation import (
     checked,
     evaluate,
 )
-from lmtune.losses.plain_torch import loss_and_gradient
 
 
 @checked
@@ -69,14 +67,15 @@ def binary_cross_entropy(
     0.693147
     """
 
-    def cross_entropy(lists: PaddedLists) -> Tensor:
-        target = (1 - smoothing) * (lists.labels > 0).to(lists.scores.dtype) + smoothing / 2
-        costs = functional.softplus(lists.scores) - lists.scores * target
-        return (costs * lists.mask).sum(dim=1) / lists.mask.sum(dim=1).clamp(min=1)
+    def cross_entropy(lists: PaddedLists, gradient_wanted: bool = True) -> LossAndGradient:
+        s, target = lists.scores, (lists.labels > 0).to(lists.scores.dtype)
+        if smoothing:
+            target = target * (1 - smoothing) + smoothing / 2
+        share = lists.mask / lists.mask.sum(dim=1, keepdim=True).clamp(min=1).to(s.dtype)
+        losses = ((functional.softplus(s) - s * target) * share).sum(dim=1)
+        return losses, (s.sigmoid() - target) * share if gradient_wanted else None
 
-    compute = partial(loss_and_gradient, cross_entropy)
-    call = LossCall(scores, labels, mask, reduce, "auto")
-    return evaluate(call, compute, lambda lists: compute(lists, True))
+    return evaluate(LossCall(scores, labels, mask, reduce, "auto"), cross_entropy, cross_entropy)
 
 
 @checked
@@ -123,17 +122,16 @@ def margin_mse(
     4.0
     """
 
-    def squares(lists: PaddedLists) -> Tensor:
-        items = lists.mask.sum(dim=1, keepdim=True)
+    def squares(lists: PaddedLists, gradient_wanted: bool = True) -> LossAndGradient:
+        items = lists.mask.sum(dim=1, keepdim=True).to(lists.scores.dtype)
 
         def centred(values: Tensor) -> Tensor:
-            values = torch.where(lists.mask, values, 0)
-            return torch.where(lists.mask, values - values.sum(dim=1, keepdim=True) / items.clamp(min=1), 0)
+            mean = values.sum(dim=1, keepdim=True) / items.clamp(min=1)
+            return torch.where(lists.mask, values - mean, 0)
 
         # Centre the scores before subtracting labels: differences of large scores stay accurate.
         distance = centred(centred(lists.scores) - lists.labels)
-        return 2 * distance.square().sum(dim=1) / (items[:, 0] - 1).clamp(min=1)
+        slope = distance * (4 / (items - 1).clamp(min=1))
+        return (slope * distance).sum(dim=1) / 2, slope if gradient_wanted else None
 
-    compute = partial(loss_and_gradient, squares)
-    call = LossCall(scores, labels, mask, reduce, "auto")
-    return evaluate(call, compute, lambda lists: compute(lists, True))
+    return evaluate(LossCall(scores, labels, mask, reduce, "auto"), squares, squares)
