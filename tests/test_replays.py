@@ -83,7 +83,6 @@ EXPERIMENTS = {
     "smoothness.retrieval": "--dataset synthetic:1000x40 --topics 5,20 --samples 2 --points 21",
     "song": "--data artificial:30x20 --trials 2 --epochs 2 --warm-up 1 --network b:4",
     "song.full_items": f"{SWEEP} --network mlp:4",
-    "song.gamma": f"{SWEEP} --network mlp:4",
     "song.k_song": f"{SWEEP} --network mlp:4 --cutoffs 10 --warm-up 1",
     "song.sets": "--data artificial:20,artificial:10x30 --network b:4 --epochs 2",
     "song.statements": "--lists 5 --lengths 30 --draws 5 --epsilons 0.1,0.01",
