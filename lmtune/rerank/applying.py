@@ -25,6 +25,7 @@ from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.significance.comparison import Comparison, compare
 from lmtune.progress import Progress, note, quantity, silent, timed
 from lmtune.rerank.data import RankingData
+from lmtune.rerank.exchange.foreign import ForeignModel
 from lmtune.rerank.learners.learner import ScoringOptions
 from lmtune.rerank.reranker import Reranker, load_model
 from lmtune.rerank.sources import (
@@ -300,9 +301,16 @@ def score_letor(
     write_scores(output, [(data, scores)], tag=tag or f"lmtune-{loaded.scorer.label}")
 
 
+def read_rows(model: Reranker, file: Path) -> RankingData:
+    """Read a LETOR file, with at least the features of a model of lmtune."""
+    data = RankingData.read(file)
+    # Files of other programs may count a feature more; see `ForeignModel.score`.
+    return data if isinstance(model.scorer, ForeignModel) else data.widened(len(model.names))
+
+
 def read_lists(model: Reranker, file: Path) -> RankingData:
     """Read a LETOR file for a model, and print a note if it has identifiers of the training queries."""
-    data = RankingData.read(file).widened(len(model.names))
+    data = read_rows(model, file)
     seen = {query for part in model.facts.get("topics", {}).values() for query in part}
     if common := seen.intersection(data.queries):
         note(f"{len(common)} of {len(data.queries)} queries have identifiers of the model's training queries")

@@ -25,9 +25,10 @@ from lmtune.measures.measure import Measure, column_names, exponential_ndcg
 from lmtune.parallel import Task, in_task_order
 from lmtune.progress import Progress, count_callback, quantity, timed
 from lmtune.rerank.data import RankingData
+from lmtune.rerank.exchange.foreign import ForeignModel
 from lmtune.rerank.learners.feature_networks import WEIGHTS, NetworkLearner
 from lmtune.rerank.learners.learner import Learner, Scorer, ScoringOptions
-from lmtune.rerank.learners.trees import TREES
+from lmtune.rerank.learners.trees import TREES, LambdaMart, name_features
 from lmtune.rerank.normalisation import Normalisation
 from lmtune.rerank.rankers import LEARNERS, NETWORK
 from lmtune.rerank.settings import Settings, TextOptions, reads_text
@@ -160,7 +161,8 @@ class Reranker:
     def check_features(self, names: Sequence[str], *, file: PathLike | None = None) -> None:
         """Raise InputError if feature names differ from those in training."""
         known, names = list(self.names), list(names)
-        if known == names:
+        is_positional = isinstance(self.scorer, ForeignModel) and not self.scorer.is_named
+        if known == names or is_positional:
             return
         differing = [name for n, name in enumerate(names) if known[n : n + 1] != [name]]
         raise InputError(
@@ -261,6 +263,8 @@ def learn(
     """
     scorer = learner_of(settings, normalisation or Normalisation()).fit(train, validation, **how)
     known = tuple(map(str, range(1, train.features.shape[1] + 1))) if names is None else tuple(names)
+    if isinstance(scorer, LambdaMart):
+        scorer = replace(scorer, text=name_features(scorer.text, known))
     return Reranker(scorer, known, facts or {})
 
 
@@ -314,20 +318,25 @@ def save_model(path: PathLike, reranker: Reranker, record: Mapping[str, Any]) ->
 
 
 def read_record(path: PathLike) -> Any:
-    """Return the content of a model's ``made.json``; for ``text:MODEL`` and the like, the name.
+    """Return the content of a model's ``made.json``; or the name of a file, or of a model of text.
 
     Raises
     ------
     InputError
         If the folder is not a model's, or the file is not readable.
     """
-    return {"network": str(path)} if reads_text(str(path)) else read_json(_model_folder(path) / _RECORD)
+    if reads_text(str(path)):
+        return {"network": str(path)}
+    if Path(path).is_file():
+        return {"file": Path(path).name, "digest": digest(read_bytes(path))}
+    return read_json(_model_folder(path) / _RECORD)
 
 
 def _model_folder(path: PathLike) -> Path:
     folder = Path(path)
     if not is_folder(folder) or not (folder / _MODEL).is_file():
-        raise InputError("no model here", file=path, accepted="a folder that lmtune rerank train wrote")
+        accepted = "a folder that lmtune rerank train wrote, or a file of another program"
+        raise InputError("no model here", file=path, accepted=accepted)
     return folder
 
 
@@ -337,7 +346,7 @@ def load_model(path: PathLike, *scorers: type[Scorer], text: Mapping[str, Any] |
     Parameters
     ----------
     path : path-like
-        A folder that `save_model` wrote.
+        A folder that `save_model` wrote; or a file of LightGBM, XGBoost or RankLib.
     *scorers
         Classes of custom scorers, in addition to lmtune's.
     text : mapping, optional
@@ -352,6 +361,9 @@ def load_model(path: PathLike, *scorers: type[Scorer], text: Mapping[str, Any] |
         options = TextOptions(**(text or {}))
         facts = {"text": asdict(options), "depth": FeatureSettings.depth}
         return Reranker(TextTrained.untrained(str(path), options), (), facts)
+    if Path(path).is_file():
+        model_of_file = ForeignModel.read(path)
+        return Reranker(model_of_file, model_of_file.form.names)
     folder = _model_folder(path)
     try:
         model = parse_json(read_bytes(folder / _MODEL))

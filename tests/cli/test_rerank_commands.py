@@ -644,3 +644,44 @@ def test_what_cannot_be_learnt_from(
     assert code == 2
     assert message in err
     assert not (tmp_path / "m").exists()
+
+
+class TestExport:
+    def test_from_a_run_to_an_engine(self, home: Path, tmp_path: Path) -> None:
+        where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
+        code, _, err = run("train", *where, "--ranker", TREES, "--output", tmp_path / "trees")
+        assert code == 0, err
+        text = (tmp_path / "trees" / "trees.txt").read_text()
+        assert "feature_names=ql_tuned " in text
+        assert run("features", *where, "--output", tmp_path / "rows.txt")[0] == 0
+        output = ("--output", tmp_path / "plugin", "--check", tmp_path / "rows.txt")
+        code, out, err = run("export", tmp_path / "trees", "--to", "elasticsearch", *output)
+        assert code == 0, err
+        assert out.startswith("scores match, by the plugin's rules: ")
+        assert "such as ql_tuned: see README.txt" in err
+        files = {path.name for path in (tmp_path / "plugin").iterdir()}
+        assert files == {"featureset.json", "model.json", "README.txt", "made.json"}
+        assert "ql_tuned: log query likelihood" in (tmp_path / "plugin/README.txt").read_text()
+        # What LightGBM reads is read back, and reranks the run in the same order.
+        assert run("export", tmp_path / "trees", "--to", "lightgbm", "--output", tmp_path / "l")[0] == 0
+        for number, model in enumerate([tmp_path / "trees", tmp_path / "l/model.txt"]):
+            how = ("--all-topics", "--run-tag", "a", "--output", tmp_path / f"{number}.run")
+            code, _, err = run("apply", model, *where, *how)
+            assert code == 0, err
+        assert (tmp_path / "0.run").read_bytes() == (tmp_path / "1.run").read_bytes()
+
+    def test_names_of_letor_features(self, letor: Path, tmp_path: Path) -> None:
+        assert run("train", letor, "--ranker", TREES, "--output", tmp_path / "m")[0] == 0
+        (tmp_path / "names").write_text("bm25\nlength\na\nb\nc\nd\n")
+        named = ("--feature-names", tmp_path / "names", "--model-name", "mine")
+        to = ("--to", "solr", "--output", tmp_path / "s", "--check", letor / "test.txt")
+        code, out, err = run("export", tmp_path / "m", *to, *named)
+        assert (code, out[:12]) == (0, "scores match"), err
+        made = json.loads((tmp_path / "s/model.json").read_text())
+        assert made["name"] == "mine"
+        assert {"name": "bm25"} in made["features"]
+
+    def test_refuse_an_unknown_target(self, tmp_path: Path) -> None:
+        code, _, err = run("export", tmp_path, "--to", "sphinx", "--output", tmp_path / "o")
+        assert code == 2
+        assert "unknown target: 'sphinx'; accepted: onnx, lightgbm" in err

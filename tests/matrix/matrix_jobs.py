@@ -253,6 +253,11 @@ def _rerankings() -> Iterator[Job]:
     )
     yield Job("rerank-compare", compare, needs="torch")
     yield Job("rerank-trees", f"rerank train {{c}} {_TREES} --output {{o}}/trees", needs="lightgbm")
+    for target in ("lightgbm", "elasticsearch", "opensearch", "solr", "vespa"):
+        export = f"rerank export trees --to {target} --output {{o}}/{target}"
+        yield Job(f"rerank-export-{target}", export, "rerank-trees", needs="lightgbm")
+    onnx = "rerank export model --to onnx --output {o}/onnx"
+    yield Job("rerank-export-onnx", onnx, "rerank-train", needs="onnx")
 
 
 def _in_python() -> Iterator[Job]:

@@ -124,6 +124,7 @@ _COMMANDS = {
     "apply": ("apply", "Rerank a run, or score a LETOR file, with a trained model."),
     "compare": ("compare", "Compare losses over several trainings each."),
     "importance": ("apply", "Measure the importance of features by permutation."),
+    "export": ("export", "Write a trained model for another program or a search engine."),
     "features": ("apply", "Write a run's features and labels as a LETOR file."),
 }
 """Command -> its module in this package and the first line of its help."""

@@ -53,7 +53,10 @@ class _Reranking:
 
 def apply(
     model: Annotated[
-        Path, "A folder written by lmtune rerank train; or text:MODEL or decoder:MODEL.", "MODEL"
+        Path,
+        "A folder written by lmtune rerank train; a file of LightGBM, XGBoost or RankLib; or text:MODEL or "
+        "decoder:MODEL.",
+        "MODEL",
     ],
     data: Annotated[
         str | None, "With --run a collection: pydocs, a folder or irds:ID; otherwise a LETOR file.", "DATA"

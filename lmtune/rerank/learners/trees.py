@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -231,6 +232,19 @@ def fit(
         raise InputError("the validation value is not finite", value=history[best])
     text = booster.model_to_string(num_iteration=best + 1)
     return LambdaMart(settings, text, best + 1, tuple(history))
+
+
+def name_features(text: str, names: Sequence[str]) -> str:
+    """Return LightGBM's text of a model with other feature names, which have no blanks."""
+    known = re.search(r"^feature_names=(.*)$", text, re.MULTILINE)
+    new_of = dict(zip(known[1].split() if known else (), names, strict=True))
+    trees, mark, rest = text.partition("\nend of trees")
+    trees = re.sub(r"^feature_names=.*$", f"feature_names={' '.join(names)}", trees, flags=re.MULTILINE)
+    return (
+        trees
+        + mark
+        + re.sub(r"^(\S+)(?==\d+$)", lambda line: new_of.get(line[1], line[1]), rest, flags=re.MULTILINE)
+    )
 
 
 def _check(train: RankingData, validation: RankingData) -> None:

@@ -1,0 +1,1 @@
+"""Models of other programs: reading them, and writing lmtune's models for them."""
