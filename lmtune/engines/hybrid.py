@@ -42,6 +42,8 @@ class Fused(NamedTuple):
         How the engine fuses.
     weights : dict of str to float
         By run, in the order of the queries.
+    is_weighted : bool
+        Whether the weights are written.
     first : int
         The number of documents that are fused from each query.
     names : Names
@@ -50,6 +52,7 @@ class Fused(NamedTuple):
 
     variant: Variant
     weights: Mapping[str, float]
+    is_weighted: bool
     first: int
     names: Names
 
@@ -142,17 +145,17 @@ def deploy_fusion(
     first = max(depths.values(), default=chosen.window or options.depth)
     weights = chosen.weights if chosen.engine else chosen.shares
     row = space.combination(variant)
-    weighted = row.is_weighted and (row.scales or _are_unequal(weights))
+    weighted = row.is_weighted and bool(chosen.engine or row.scales or _are_unequal(weights))
     how = f"{variant}: {row.formula}" if chosen.engine else _method_text(chosen, options, variant)
     if weighted:
         how += "; weights " + ", ".join(f"{run} {weight:.4g}" for run, weight in weights.items())
     exact, inexact = ([_EXACT], []) if chosen.engine else ([], [*target.inexact])
     remarks = [*exact, *_COMMON_REMARKS, *target.remarks, *inexact, *_depth_remark(depths, first)]
-    if not row.scales and _are_unequal(weights):
+    if not row.scales and weighted:
         remarks.append(f"Weights of reciprocal ranks need {space.name}.")
     lines = [f"{space.title}: {chosen.method}: {how}; the first {first} of each query", ""]
     lines += ["Notes:" if chosen.engine else "Not exact:", *(f"- {remark}" for remark in remarks)]
-    return {README: "\n".join(lines) + "\n", **target.write(Fused(variant, weights, first, names))}
+    return {README: "\n".join(lines) + "\n", **target.write(Fused(variant, weights, weighted, first, names))}
 
 
 def _method_text(chosen: Chosen, options: FusionOptions, variant: Variant) -> str:
@@ -218,7 +221,7 @@ def _elastic(fused: Fused) -> dict[str, str]:
     parts: list[dict[str, Any]] = [
         {"standard": {"query": _placeholder_query(run, names)}} for run in fused.weights
     ]
-    if fused.variant.normalise or _are_unequal(fused.weights):
+    if fused.is_weighted:
         parts = [
             {"retriever": part, "weight": weight}
             for part, weight in zip(parts, fused.weights.values(), strict=True)
@@ -249,7 +252,7 @@ def _opensearch(fused: Fused) -> dict[str, str]:
         own = {"normalization": normalization, "combination": combination | weights}
         processor: dict[str, Any] = {"normalization-processor": own}
     else:
-        combination |= {"rank_constant": fused.k, **(weights if _are_unequal(fused.weights) else {})}
+        combination |= {"rank_constant": fused.k, **(weights if fused.is_weighted else {})}
         processor = {"score-ranker-processor": {"combination": combination}}
     parts = [_placeholder_query(run, fused.names) for run in fused.weights]
     queries = {"hybrid": {"pagination_depth": fused.first, "queries": parts}}
@@ -366,7 +369,7 @@ def _qdrant(fused: Fused) -> dict[str, str]:
         summed = f"models.SumExpression(sum=[{', '.join(parts)}])"
         query = f"models.FormulaQuery(\n    formula={summed},\n    defaults={defaults},\n)"
     else:
-        own = f", weights={weights}" if _are_unequal(fused.weights) or combine == RANKS_BY_WEIGHTS else ""
+        own = f", weights={weights}" if fused.is_weighted else ""
         k = 1 if combine == RANKS_BY_WEIGHTS else fused.k
         query = f"models.RrfQuery(rrf=models.Rrf(k={k}{own}))  # ranks from 0"
     using = {run: run for run in fused.weights}

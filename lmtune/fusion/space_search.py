@@ -246,7 +246,7 @@ class _Case:
         columns = self.columns
         if runs == 2 and columns is not None:
             return *self._along_line(columns, shares), 1
-        settings = self.row.grid(runs) if self.row.is_weighted else np.full((1, runs), 1.0 / runs)
+        settings = self.row.grid(runs) if self.row.is_weighted else np.ones((1, runs))
         if columns is None or self.row.transform is not None:
             measured = self._measured(settings)
         else:

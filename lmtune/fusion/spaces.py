@@ -244,8 +244,9 @@ class Space(NamedTuple):
 
     def scores(self, scores: Scores, variant: Variant, weights: Doubles) -> Floats:
         """Return the engine's scores at weights of shape (settings, runs), shape (settings, documents)."""
-        values = self.values(scores, variant)
-        return self.combination(variant).combine(values, np.asarray(weights), variant.constant)
+        row = self.combination(variant)
+        weights = weights if row.is_weighted else np.ones_like(weights)
+        return row.combine(self.values(scores, variant), weights, variant.constant)
 
 
 def simplex(runs: int) -> Doubles:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from lmtune.engines.running import run_qdrant
 from lmtune.errors import InputError
 from lmtune.fusion.methods import Chosen, FusionOptions, rankings, read_fusion
 from lmtune.fusion.runs import RunSet
-from lmtune.fusion.spaces import SPACES
+from lmtune.fusion.spaces import SPACES, Variant
 from lmtune.io.runs import read_run
 
 Run = dict[str, dict[str, float]]
@@ -116,16 +117,7 @@ def test_each_variant_of_an_engine_is_written_so_that_it_ranks_alike(
     runs = {name: read_run(home / name) for name in "ba"}
     loaded, space = RunSet.of(runs), SPACES[engine]
     for variant in space.variants([(0.0, 100.0)] * 2):
-        chosen = Chosen(
-            "tuned",
-            {"b": 0.3, "a": 0.7},
-            variant.constant,
-            variant.normalise,
-            window,
-            depths=loaded.depths,
-            engine=engine,
-            combine=variant.combine,
-        )
+        chosen = replace(tuned(engine, variant, {"b": 0.3, "a": 0.7}, loaded), window=window)
         written = deploy_fusion(engine, chosen, FusionOptions())
         files = {name: json.loads(text) for name, text in written.items() if name.endswith(".json")}
         theirs = fused_by(files, engine, runs)
@@ -226,6 +218,24 @@ def test_qdrant_ranks_as_the_fused_run(how: tuple[str, ...], home: Path, tmp_pat
     assert out.startswith("The run matches the setting\n")
 
 
+def tuned(engine: str, variant: Variant, weights: dict[str, float], loaded: RunSet) -> Chosen:
+    """Return a variant of an engine with these weights."""
+    more: Any = {"depths": loaded.depths, "engine": engine, "combine": variant.combine}
+    return Chosen("tuned", weights, variant.constant, variant.normalise, **more)
+
+
+def test_qdrant_computes_each_of_its_variants_as_lmtune_does(home: Path) -> None:
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    runs = {name: read_run(home / name) for name in "ba"}
+    loaded = RunSet.of(runs)
+    for variant in SPACES["qdrant"].variants([(0.0, 100.0)] * 2):
+        chosen = tuned("qdrant", variant, {"b": 0.5, "a": 3.0}, loaded)
+        theirs = run_qdrant(deploy_fusion("qdrant", chosen, FusionOptions()), runs)
+        for ranking in rankings(loaded, chosen, FusionOptions()):
+            ours = dict(zip(ranking.docnos, ranking.scores.tolist(), strict=True))
+            assert ours == pytest.approx(theirs[ranking.topic], rel=2e-6), variant
+
+
 def test_runs_keep_their_names(home: Path, tmp_path: Path) -> None:
     given = (home / "qrels", f"LM={home / 'a'}", f"BM25={home / 'b'}")
     code, text, err = run("fuse", *given, "--method", "rrf", "--format", "json", "--output", tmp_path / "own")
@@ -292,9 +302,8 @@ def test_a_run_is_held_against_the_fused_one(home: Path, tmp_path: Path) -> None
         assert re.search(said, err.splitlines()[-1]), err
 
 
-@pytest.mark.parametrize("how", [("rrf",), ("rrf-k", "--window", "10"), ("linear",), ("shrunk",)])
-def test_lancedb_ranks_as_the_fused_run(how: tuple[str, ...], tmp_path: Path) -> None:
-    """What its two queries find apart is fused here, and by its hybrid query."""
+def lance_world(tmp_path: Path) -> tuple[Any, dict[str, list[float]]]:
+    """Return a table and the vectors of topics; write the runs of its two queries, and judgments."""
     lancedb = pytest.importorskip("lancedb", reason="lancedb is not installed")
     rng = np.random.default_rng(1)
     words = ["ash", "birch", "cedar", "elm", "fir", "oak"]
@@ -313,6 +322,32 @@ def test_lancedb_ranks_as_the_fused_run(how: tuple[str, ...], tmp_path: Path) ->
         lines["qrels"] += [f"{word} 0 {r['docno']} {n % 3 % 2}\n" for n, r in enumerate(text)]
     for name, own in lines.items():
         (tmp_path / name).write_text("".join(own))
+    return table, topics
+
+
+def test_lancedb_computes_each_of_its_variants_as_lmtune_does(tmp_path: Path) -> None:
+    table, topics = lance_world(tmp_path)
+    loaded = RunSet.of({name: read_run(tmp_path / name) for name in ("text", "vector")})
+    for variant in SPACES["lancedb"].variants([(0.0, 100.0)] * 2):
+        chosen = tuned("lancedb", variant, {"text": 0.3, "vector": 0.7}, loaded)
+        written = deploy_fusion("lancedb", chosen, FusionOptions())
+        (tmp_path / "search.py").write_text(written["search.py"])
+        functions = runpy.run_path(str(tmp_path / "search.py"))
+        for ranking in rankings(loaded, chosen, FusionOptions()):
+            found = functions["search"](table, ranking.topic, topics[ranking.topic], 1000)
+            theirs = {row["docno"]: row["_relevance_score"] for row in found}
+            ours = dict(zip(ranking.docnos, ranking.scores.tolist(), strict=True))
+            assert len(theirs) == functions["FIRST"]
+            # The rank of equal scores is another one in LanceDB.
+            places = 2.0 / len(theirs) if variant.normalise == "rank" or not variant.normalise else 0.0
+            for docno, score in theirs.items():
+                assert score == pytest.approx(ours[docno], rel=1e-5, abs=1e-6 + places), variant
+
+
+@pytest.mark.parametrize("how", [("rrf",), ("rrf-k", "--window", "10"), ("linear",), ("shrunk",)])
+def test_lancedb_ranks_as_the_fused_run(how: tuple[str, ...], tmp_path: Path) -> None:
+    """What its two queries find apart is fused here, and by its hybrid query."""
+    table, topics = lance_world(tmp_path)
     functions, ours = fused_files("lancedb", how, [tmp_path / "text", tmp_path / "vector"], tmp_path)
     assert (functions["TEXT"], functions["VECTOR"]) == ("text", "vector")
     answered = []
