@@ -226,12 +226,29 @@ class _Case:
         """Each topic's normalised scores."""
         return self.part.values(self.variant)
 
-    @property
+    @cached_property
     def columns(self) -> list[Doubles] | None:
-        """Each topic's columns, whose weighted sum ranks as the engine does; None if there are none."""
+        """Each topic's columns, whose weighted sum ranks as the engine does; None if there are none.
+
+        They are divided by `units`, so that weights of raw scores are searched evenly.
+        """
         every = [self.row.linear(values) for values in self.values]
-        found = [columns for columns in every if columns is not None]
+        found = [columns / self.units[:, None] for columns in every if columns is not None]
         return found if len(found) == len(every) else None
+
+    @cached_property
+    def units(self) -> Doubles:
+        """The largest absolute value of each run; 1 if scores are means over some of the runs."""
+        runs = len(self.part.runs.names)
+        if self.row.transform is not None:
+            return np.ones(runs)
+        largest = np.max([np.abs(np.nan_to_num(own)).max(axis=1, initial=0.0) for own in self.values], axis=0)
+        return np.where(largest > 0.0, largest, 1.0)
+
+    def weights(self, scaled: Doubles) -> Doubles:
+        """Return the engine's weights for weights of `columns`; their sum is 1."""
+        weights = scaled / self.units
+        return np.round(weights / weights.sum(axis=-1, keepdims=True), 12)
 
     def key(self) -> int:
         """Return a number that is the same for variants with the same normalised scores and combination."""
@@ -252,6 +269,7 @@ class _Case:
         else:
             pool = self.part.pool(columns)
             measured = measure_settings(pool, settings, [self.part.measure], depth=self.part.depth)[:, :, 0]
+            settings = self.weights(settings)
         means = shares.T @ measured
         most = np.inf if self.row.is_weighted else float(means[0, 0])
         return means.max(axis=1), settings[means.argmax(axis=1)], most, len(settings)
@@ -274,7 +292,9 @@ class _Case:
                     continue
                 widest = np.flatnonzero(own >= top - EQUAL)
                 step = long[widest[np.argmax(width[widest])]]
-                share = _short_number(float(steps.at[step]), float(steps.width[step]))
+                ends = steps.at[step] + np.array([0.0, steps.width[step]])
+                low, high = self.weights(np.stack((1.0 - ends, ends), axis=1))[:, 1].tolist()
+                share = _short_number(low, high - low)
                 best[number], settings[number] = top, (round(1.0 - share, 9), share)
         if self.row.transform is not None:
             # At a weight of 0, documents that only this run has score 0, and the columns do not hold.
@@ -303,11 +323,10 @@ class _Case:
         if columns is None:
             return setting, value
         names, depth = self.part.runs.names, self.part.depth
-        start = dict(zip(names, setting.tolist(), strict=True))
+        start = dict(zip(names, (setting * self.units).tolist(), strict=True))
         search = ExactLineSearch(str(self.part.measure), starts=[start], directions=2, depth=depth)
         search.fit(self.part.pool(columns), topics=topics)
-        best = np.array([search.best_params_[name] for name in names])
-        best = np.round(best / best.sum(), 9)
+        best = self.weights(np.array([search.best_params_[name] for name in names]))
         better = float(shares @ self._measured(best[None])[:, 0])
         return (best, better) if better > value else (setting, value)
 
@@ -323,10 +342,10 @@ class _Case:
             columns, present = [own for own, _ in pairs], [mask for _, mask in pairs]
         if columns is None:
             return Certificate(np.inf, at_least, {}, 0)
-        return certify(
+        found = certify(
             part.pool(columns),
             part.measure,
-            dict(zip(part.runs.names, setting.tolist(), strict=True)),
+            dict(zip(part.runs.names, (setting * self.units).tolist(), strict=True)),
             tolerance=tolerance,
             boxes=boxes,
             depth=part.depth,
@@ -334,6 +353,8 @@ class _Case:
             evaluate=None if present is None else lambda weights: self._measured(weights).mean(axis=0),
             at_least=at_least,
         )
+        weights = self.weights(np.array([*found.weights.values()]))
+        return found._replace(weights=dict(zip(part.runs.names, weights.tolist(), strict=True)))
 
 
 def _parts(settings: Doubles) -> list[Doubles]:

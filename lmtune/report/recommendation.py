@@ -221,7 +221,7 @@ def _engine_lines(result: FusionResult, row: FusedRow, baselines: Mapping[str, F
     if tuned.bound is not None:
         excess = at_most(max(tuned.bound - tuned.in_sample, 0.0))
         lines.append(
-            ("Certificate", f"nothing that was searched exceeds its in-sample mean by more than {excess}")
+            ("Certificate", f"no variant and weights exceed its in-sample mean by more than {excess}")
         )
     return lines
 

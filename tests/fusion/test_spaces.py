@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import engine_oracles as oracle
 import numpy as np
@@ -43,12 +44,11 @@ def limits(runs: dict[str, Run]) -> list[tuple[float, float]]:
     return [(min(own), max(own)) for own in scores]
 
 
-def engines() -> list[tuple[str, int]]:
-    return [
-        (name, runs)
-        for name, space in SPACES.items()
-        for runs in ([space.queries] if space.queries else [2, 3])
-    ]
+def engines() -> list[Any]:
+    """Return engines with numbers of runs; those with the most variants are slow."""
+    every = [(name, n) for name, own in SPACES.items() for n in ([own.queries] if own.queries else [2, 3])]
+    slow = ("opensearch", 2), ("opensearch", 3), ("elasticsearch", 3)
+    return [pytest.param(*one, marks=pytest.mark.slow) if one in slow else one for one in every]
 
 
 @pytest.mark.parametrize(("engine", "number"), engines())
@@ -132,7 +132,10 @@ def test_no_variant_and_weights_of_three_runs_exceed_the_bound(engine: str) -> N
             assert np.mean([*own.values()]) <= found.bound + 1e-9, (variant, weights)
 
 
-@pytest.mark.parametrize("engine", ["opensearch", "elasticsearch", "weaviate"])
+@pytest.mark.parametrize(
+    "engine",
+    ["weaviate", *(pytest.param(e, marks=pytest.mark.slow) for e in ("opensearch", "elasticsearch"))],
+)
 @pytest.mark.parametrize("measure", ["AP", "nDCG@5"])
 def test_no_variant_and_weights_exceed_the_bound(engine: str, measure: str) -> None:
     space, runs = SPACES[engine], drawn(3, 2, topics=9, ties=False)

@@ -14,6 +14,7 @@ import pytrec_eval
 
 from lmtune.engines.hybrid import HYBRIDS
 from lmtune.fusion.methods import METHODS, SCALES
+from lmtune.fusion.spaces import SPACES
 from lmtune.io.qrels import read_qrels
 from lmtune.io.runs import read_run
 from lmtune.models.model import MODELS
@@ -128,6 +129,20 @@ def keep_json(world: World) -> None:
     Path("fused.json").write_text(world.output("fuse-json"))
 
 
+def keeper(engine: str) -> Callable[[World], None]:
+    """Return a check that keeps a fusion's JSON; the recommended fusion's mean is trec_eval's of its run."""
+
+    def keep(world: World) -> None:
+        text = world.output(f"fuse-for-{engine}")
+        Path(f"{engine}.json").write_text(text)
+        found = json.loads(text)
+        [row] = [row for row in found["rows"] if row["recommended"]]
+        qrels = {topic: own for topic, own in read_qrels("qrels").items() if topic in found["topics"]}
+        assert _same(row["in_sample"], trec_eval_mean(qrels, read_run(f"{engine}.run"), "AP"))
+
+    return keep
+
+
 _TUNE = "--grid 3x3 --restarts 0 --workers 1"
 _SMALL = "--grid 2x2 --restarts 0 --no-approx --workers 1"
 _ALSO = "--also spsa,fdsa --evaluations 10 --ranknet-validation 0.3"
@@ -230,14 +245,27 @@ def _fusions() -> Iterator[Job]:
         yield Job(f"fuse-{method}", f"{_FUSE} --method {method} --output {{o}}/{method}.run")
     for scale in (*SCALES[1:], "choose"):
         yield Job(f"fuse-by-{scale}", f"{_FUSE} --method linear,shrunk,combmnz --normalise {scale}")
-    sample = "fuse qrels lexical.run dense.run -m AP --in-sample --method linear"
-    yield Job("fuse-certify", f"{sample} --certify 0.1")
+    sample = "fuse qrels lexical.run dense.run -m AP --in-sample --certify 0.1"
+    yield Job("fuse-certify", f"{sample} --method linear")
     yield Job("fused-json", keep_json, "fuse-json")
     yield Job(
         "fuse-from", "fuse --from fused.json lexical.run dense.run --output {o}/again.run", "fused-json"
     )
     for engine in HYBRIDS:
         yield Job(f"deploy-fused-{engine}", f"deploy fused.json --to {engine} --method rrf", "fused-json")
+    for engine in SPACES:
+        line = f"{_FUSE} --engine {engine} --window 5,0 --format json --output {{o}}/{engine}.run"
+        yield Job(f"fuse-for-{engine}", line, check=keeper(engine))
+        deploy = f"deploy {engine}.json --to {engine} --method tuned"
+        yield Job(f"deploy-tuned-{engine}", deploy, f"fuse-for-{engine}")
+    for style in ("table", "markdown", "latex", "csv"):
+        yield Job(f"fuse-engine-{style}", f"{_FUSE} --engine elasticsearch --format {style} --verbose")
+    yield Job("fuse-engine-certify", f"{sample} --engine elasticsearch")
+    for engine in ("opensearch", "elasticsearch"):
+        given = f"{engine}.json qrels lexical.run dense.run"
+        yield Job(f"check-{engine}", f"check-run {engine}.run {given}", f"fuse-for-{engine}")
+        line = f"fuse --from {engine}.json lexical.run dense.run --output {{o}}/{engine}-again.run"
+        yield Job(f"fuse-from-{engine}", line, f"fuse-for-{engine}")
     yield Job("check-fused", "check-run fused.run fused.json qrels lexical.run dense.run", "fused-json")
 
 

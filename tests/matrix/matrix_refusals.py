@@ -4,7 +4,7 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     ("(?!two-fields).*", "search-bm25f", "no document has this field, or a word in it: 'title'"),
     (
         "one-topic",
-        "tune.*|(?!fuse-certify)fuse.*|python-fuse|python-choose",
+        "tune.*|(?!fuse-certify|fuse-engine-certify)fuse.*|python-fuse|python-choose",
         "cross-validation needs two topics",
     ),
     ("one-topic", "compare.*|python-evaluate", "a comparison needs two topics or more"),
