@@ -136,11 +136,11 @@ def search_space(
     if tolerance is not None and not np.isfinite(bound):
         bound = -np.inf
         for case, setting in seen.values():
-            one = case.certified(setting, found[0].value, tolerance, boxes)
-            bound = max(bound, one.bound)
-            if one.value > found[0].value + EQUAL:
-                weights = tuple(one.weights.values())
-                found[0] = Found(case.variant, case.part.window, weights, one.value)
+            certificate = case.certified(setting, found[0].value, tolerance, boxes)
+            bound = max(bound, certificate.bound)
+            if certificate.value > found[0].value + EQUAL:
+                better = tuple(certificate.weights.values())
+                found[0] = Found(case.variant, case.part.window, better, certificate.value)
     progress(len(every), len(every))
     return Searched(found, bound, len(seen), evaluations)
 
@@ -248,7 +248,8 @@ class _Case:
     def weights(self, scaled: Doubles) -> Doubles:
         """Return the engine's weights for weights of `columns`; their sum is 1."""
         weights = scaled / self.units
-        return np.round(weights / weights.sum(axis=-1, keepdims=True), 12)
+        shares: Doubles = np.round(weights / weights.sum(axis=-1, keepdims=True), 12)
+        return shares
 
     def key(self) -> int:
         """Return a number that is the same for variants with the same normalised scores and combination."""

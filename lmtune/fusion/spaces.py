@@ -260,8 +260,8 @@ def simplex(runs: int) -> Doubles:
 
 
 def _stretches(runs: int) -> Doubles:
-    """Return weights from 1/16 to 1024, each run's on its own: about 1,000 points, shape (settings, runs)."""
-    powers = np.linspace(-4.0, 10.0, max(2, int(1000.5 ** (1.0 / runs))))
+    """Return weights from 1/16 to 1024, each run's on its own: about 300 points, shape (settings, runs)."""
+    powers = np.linspace(-4.0, 10.0, max(2, int((_GRID + 0.5) ** (1.0 / runs))))
     return np.array([*itertools.product(2.0**powers, repeat=runs)], np.float64)
 
 
