@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.devices import is_spread, parse_devices, run_on_devices
-from lmtune.errors import InputError, check_least
+from lmtune.errors import FilePosition, InputError, PathLike, check_least
 from lmtune.io.digests import digest
 from lmtune.measures.lists import Empty, mean_over_lists
 from lmtune.measures.measure import Measure
@@ -23,11 +24,12 @@ from lmtune.measures.significance.comparison import compare as compare_values
 from lmtune.measures.significance.tests import FEWEST, MeanInterval, confidence_interval
 from lmtune.parallel import Task, in_task_order
 from lmtune.rerank.data import RankingSplit
+from lmtune.rerank.exchange.foreign import ForeignModel
 from lmtune.rerank.learners.learner import Scorer
 from lmtune.rerank.loss_names import Loss, parse_losses
 from lmtune.rerank.normalisation import Normalisation
 from lmtune.rerank.rankers import Ranker
-from lmtune.rerank.reranker import evaluate_queries, learner_of, reported_measures
+from lmtune.rerank.reranker import Reranker, evaluate_queries, learner_of, reported_measures
 from lmtune.rerank.settings import Settings
 from lmtune.rerank.training.loop import Training, TrainingOptions
 
@@ -187,6 +189,45 @@ def compare(
         rates = tuple(fold[0].settings.learning_rate for fold in best)
         networks = trainings if trainings[0] else ()
         outcomes.append(Outcome(label, rates, measures, np.array(queries), networks))
+    return outcomes
+
+
+def measure_models(
+    files: Sequence[PathLike],
+    splits: Sequence[RankingSplit],
+    settings: Settings,
+    trials: int,
+    names: Sequence[str] | None = None,
+) -> list[Outcome]:
+    """Evaluate models of other programs on the test queries.
+
+    Parameters
+    ----------
+    files : sequence of path-like
+        See `lmtune.rerank.exchange.foreign.ForeignModel`. Whether a model has learnt from the test queries is
+        not in its file.
+    splits, settings, trials
+        As for `compare`. A model has the same values in each trial.
+    names : sequence of str, optional
+        Names of the features, if they have any.
+
+    Raises
+    ------
+    InputError
+        If a file is not a model, or its features differ.
+    """
+    folds, measures, outcomes = (
+        Folds(splits, Normalisation()),
+        reported_measures(settings.validation_measure),
+        [],
+    )
+    for file in files:
+        with FilePosition(file):
+            scorer = ForeignModel.read(file)
+            if names is not None:
+                Reranker(scorer, scorer.form.names).check_features(names)
+            values = folds.measure([scorer] * len(splits), measures, "cpu")
+        outcomes.append(Outcome(Path(file).name, (), measures, np.repeat(values[None], trials, axis=0)))
     return outcomes
 
 

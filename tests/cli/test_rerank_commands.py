@@ -20,7 +20,8 @@ from lmtune.collections.folds import cross_validation
 from lmtune.io.letor import read_letor, write_letor
 from lmtune.io.qrels import read_qrels
 from lmtune.io.runs import read_run
-from lmtune.measures.lists import ndcg
+from lmtune.measures.lists import mean_over_lists, ndcg
+from lmtune.rerank.data import RankingData
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 torch.set_num_threads(1)
@@ -685,3 +686,22 @@ class TestExport:
         code, _, err = run("export", tmp_path, "--to", "sphinx", "--output", tmp_path / "o")
         assert code == 2
         assert "unknown target: 'sphinx'; accepted: onnx, lightgbm" in err
+
+    def test_models_of_other_programs_are_compared(self, letor: Path, tmp_path: Path) -> None:
+        weights = "## Coordinate Ascent\n1:1.0 2:0.0 6:0.0\n"
+        (tmp_path / "weights.txt").write_text(weights)
+        (tmp_path / "reversed.txt").write_text(weights.replace("1:1.0", "1:-1.0"))
+        also = f"{tmp_path / 'weights.txt'},{tmp_path / 'reversed.txt'}"
+        losses = ("--losses", "listnet", "--trials", "2", "--empty", "skip", "--format", "csv")
+        code, out, err = run("compare", letor, *losses, "--also", also, *FAST[:4])
+        assert code == 0, err
+        test = read_letor(letor / "test.txt")
+        data = RankingData.from_lengths(test.features, test.labels, np.diff(test.starts))
+        expected = mean_over_lists(ndcg(data.features[:, 0], data, [10]))[0]
+        rows = [line.split(",") for line in out.splitlines()]
+        values = [float(row[-1]) for row in rows if row[1] == "weights.txt" and row[2].endswith("@10")]
+        assert values == pytest.approx([expected] * 2)
+        (tmp_path / "weights.txt").write_text("no model")
+        code, _, err = run("compare", letor, *losses, "--also", also, *FAST[:4])
+        assert code == 2
+        assert "weights.txt: not a model" in err

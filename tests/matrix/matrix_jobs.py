@@ -125,6 +125,11 @@ def reranked_the_same_documents(world: World) -> None:
     assert {t: set(own) for t, own in after.items()} == {t: set(before[t]) for t in after}
 
 
+def write_ranklib_model(world: World) -> None:
+    del world
+    Path("ranklib.txt").write_text("## Coordinate Ascent\n6:1.0 30:-0.5\n")
+
+
 def keep_json(world: World) -> None:
     Path("fused.json").write_text(world.output("fuse-json"))
 
@@ -284,6 +289,9 @@ def _rerankings() -> Iterator[Job]:
     for target in ("lightgbm", "elasticsearch", "opensearch", "solr", "vespa"):
         export = f"rerank export trees --to {target} --output {{o}}/{target}"
         yield Job(f"rerank-export-{target}", export, "rerank-trees", needs="lightgbm")
+    yield Job("ranklib-model", write_ranklib_model)
+    apply_other = "rerank apply ranklib.txt {c} --run lexical.run --output {o}/other.run"
+    yield Job("rerank-apply-other", apply_other, "ranklib-model", makes="other.run", needs="torch")
     onnx = "rerank export model --to onnx --output {o}/onnx"
     yield Job("rerank-export-onnx", onnx, "rerank-train", needs="onnx")
 

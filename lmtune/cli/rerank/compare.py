@@ -49,6 +49,9 @@ class _Trials:
     validation: str | None = option(
         None, "Validation queries: a share of the training queries such as 0.2, or a file with one per line."
     )
+    also: tuple[Path, ...] = option(
+        (), "Models of LightGBM, XGBoost or RankLib to compare too; not trained on the test queries."
+    )
     run: Path | None = usual(None, "The TREC run to rerank.")
     folds: str | None = option(
         None, "Number of folds of the run's topics (default 5), or a JSON file of folds.", metavar="N|FILE"
@@ -92,7 +95,7 @@ def compare(
     """
     from lmtune.report.loss_tables import LOSSES, loss_table, write_losses
     from lmtune.rerank.comparison import compare as compare_losses
-    from lmtune.rerank.comparison import empty_queries, read_losses
+    from lmtune.rerank.comparison import empty_queries, measure_models, read_losses
     from lmtune.rerank.letor_folder import read_letor_folder
     from lmtune.rerank.reranker import learner_of
 
@@ -106,7 +109,7 @@ def compare(
     data = str(trials.run or folder)
     if output.output is not None:
         reads = [Path(name) for name in (data, trials.validation) if name is not None]
-        check_directory(output.output, LOSSES, reads=[*reads, *checkpoints.folders()])
+        check_directory(output.output, LOSSES, reads=[*reads, *trials.also, *checkpoints.folders()])
     with timed(f"{data}: read"):
         chosen, seed = trials.validation, settings.seed
         if trials.run is None:
@@ -120,6 +123,8 @@ def compare(
         missing = empty_queries(folds)
         total = sum(len(fold.test.queries) for fold in folds)
         note(f"{total} test queries, {missing} without a relevant document")
+    names = made[0].names if made else None
+    others = measure_models(trials.also, folds, settings, trials.trials, names)
     conventions = _CONVENTIONS[trials.empty][
         : 2 if missing else 1
     ]  # without such queries both conventions agree
@@ -136,6 +141,7 @@ def compare(
             device=machine.device,
             **checkpoints.options(),
         )
+    outcomes += others
     if output.output is not None:
         write_losses(output.output, outcomes, conventions, data=name_of(data))
     show_table(loss_table(outcomes, output.style, empty=conventions))
