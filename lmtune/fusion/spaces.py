@@ -182,7 +182,9 @@ class Space(NamedTuple):
 
     def default_for(self, runs: int) -> tuple[float, ...]:
         """Return the default's weights for a number of runs."""
-        return self.default_weights or (1.0 / runs,) * runs
+        # Qdrant's weights are no shares: they divide ranks.
+        equal = 1.0 if self.combination(self.default).grid is _stretches else 1.0 / runs
+        return self.default_weights or (equal,) * runs
 
     @property
     def name(self) -> str:

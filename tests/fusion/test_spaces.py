@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import pytrec_eval
 
+from lmtune.fusion.fusing import fuse_runs
+from lmtune.fusion.methods import FusionOptions
 from lmtune.fusion.runs import RunSet
 from lmtune.fusion.space_search import in_query_order, search_space
 from lmtune.fusion.spaces import SPACES, Variant
@@ -110,6 +112,24 @@ def by_trec_eval(qrels: dict[str, dict[str, int]], run: Run, measure: str) -> di
     name = {"AP": "map", "nDCG@5": "ndcg_cut_5"}[measure]
     values = pytrec_eval.RelevanceEvaluator(qrels, {name.replace("_5", ".5")}).evaluate(run)
     return {topic: own[name] for topic, own in values.items()}
+
+
+@pytest.mark.parametrize("engine", SPACES)
+def test_the_default_is_what_the_engine_does_with_nothing_set(engine: str) -> None:
+    runs, variant = drawn(3, 2, topics=9, ties=False), SPACES[engine].default
+    rng = np.random.default_rng(0)
+    qrels = {t: {d: int(g) for d, g in zip(DOCNOS, rng.integers(0, 3, 24), strict=True)} for t in runs["z"]}
+    result = fuse_runs(runs, qrels, FusionOptions(engine=engine, measure=("AP",), folds="3"))
+    [row] = [row for row in result.rows if row.name == "default"]
+    weights = [0.25, 0.75] if engine == "weaviate" else [1.0, 1.0]
+    expected = by_trec_eval(qrels, by_oracle(engine, variant, weights, runs), "AP")
+    assert row.values.tolist() == pytest.approx([expected[topic] for topic in result.topics])
+    tuned = result.fixed(row.measure)
+    assert tuned.in_sample >= row.in_sample - 1e-12
+    assert tuned.bound is None or tuned.bound >= tuned.in_sample - 1e-12
+    # Held-out values are those of the folds' own variants and weights.
+    assert len(tuned.folds) == 3
+    assert {one.engine for one in (*tuned.folds, result.output)} <= {engine, ""}
 
 
 @pytest.mark.slow
