@@ -79,6 +79,8 @@ class Hybrid(NamedTuple):
         Further notes on what is not exact, for fusions that were not tuned for the engine.
     weighs_ranks : bool
         Whether its weights multiply reciprocal ranks.
+    fixed_k : float
+        The constant of reciprocal rank fusion, if it is fixed; else 0.
     is_named : bool
         Whether the files name an index and a field.
     refused : mapping of str to str
@@ -91,6 +93,7 @@ class Hybrid(NamedTuple):
     remarks: tuple[str, ...] = ()
     inexact: tuple[str, ...] = ()
     weighs_ranks: bool = True
+    fixed_k: float = 0.0
     is_named: bool = False
     refused: Mapping[str, str] = {}
 
@@ -171,6 +174,9 @@ def _variant(engine: str, chosen: Chosen, options: FusionOptions) -> Variant:
     if chosen.method in _BY_RANK:
         if k < 1.0 or k != int(k):
             raise InputError(f"{title} needs a whole number k for RRF", value=k, accepted="1, 2 ...")
+        if target.fixed_k not in (0.0, k):
+            accepted = f"results of --rrf-k {target.fixed_k:g} --method rrf, or of fuse --engine {engine}"
+            raise InputError(f"{title} has k = {target.fixed_k:g} fixed for RRF", value=k, accepted=accepted)
         is_weighted = SPACES[engine].combination(target.ranks).is_weighted and target.weighs_ranks
         if _are_unequal(chosen.weights) and not is_weighted:
             raise InputError(
@@ -178,7 +184,7 @@ def _variant(engine: str, chosen: Chosen, options: FusionOptions) -> Variant:
                 value=chosen.shares,
                 accepted="results of --method rrf, rrf-k",
             )
-        return replace(target.ranks, constant=target.ranks.constant + k)
+        return replace(target.ranks, constant=0.0 if target.fixed_k else target.ranks.constant + k)
     if chosen.method not in _SUMS:
         accepted = f"results of --method {', '.join((*_SUMS, *_BY_RANK))}"
         raise InputError(f"{title} cannot express the method", value=chosen.method, accepted=accepted)
@@ -487,7 +493,7 @@ HYBRIDS = {
             "Scores that differ by less than 0.0000001 are ties, which Weaviate orders by the scores of its "
             "queries. Not run: no test was made with Weaviate.",
         ),
-        ("If all scores of a query are equal, they become 1 in both.",),
+        fixed_k=59.0,
     ),
     "milvus": Hybrid(
         _milvus,

@@ -395,6 +395,7 @@ def test_what_engines_cannot_do_is_refused() -> None:
             {"normalise": "z-score"},
             "accepted: results of --normalise",
         ),
+        ("weaviate", Chosen("rrf", weights), {}, "Weaviate has k = 59 fixed for RRF: 60.0"),
         ("elasticsearch", Chosen("rrf-k", weights, 0.5), {}, "needs a whole number k for RRF: 0.5"),
         (
             "elasticsearch",

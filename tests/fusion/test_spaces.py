@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import engine_oracles as oracle
@@ -112,6 +113,16 @@ def by_trec_eval(qrels: dict[str, dict[str, int]], run: Run, measure: str) -> di
     name = {"AP": "map", "nDCG@5": "ndcg_cut_5"}[measure]
     values = pytrec_eval.RelevanceEvaluator(qrels, {name.replace("_5", ".5")}).evaluate(run)
     return {topic: own[name] for topic, own in values.items()}
+
+
+def test_the_page_of_formulas_lists_the_rows() -> None:
+    page = (Path(__file__).parents[2] / "docs/computes.md").read_text()
+    rows = [
+        f"| {space.name} | `{row.name}` | {row.formula} | {row.source} |"
+        for space in SPACES.values()
+        for row in (*space.scales, *space.combinations)
+    ]
+    assert "\n".join(["| engine | name | formula | read from |", "|---|---|---|---|", *rows]) in page
 
 
 @pytest.mark.parametrize("engine", SPACES)

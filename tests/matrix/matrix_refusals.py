@@ -7,6 +7,7 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
         "tune.*|(?!fuse-certify|fuse-engine-certify)fuse.*|python-fuse|python-choose",
         "cross-validation needs two topics",
     ),
+    ("(?!one-topic).*", "deploy-fused-weaviate", "k = 59 fixed for RRF"),
     ("one-topic", "compare.*|python-evaluate", "a comparison needs two topics or more"),
     ("one-topic", "rerank-(train|crossval|compare|trees)", "no validation topic|needs two topics"),
     ("(two|three)-(topics|documents)", "rerank-(crossval|compare)", "no validation topic has a relevant"),
