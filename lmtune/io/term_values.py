@@ -81,20 +81,37 @@ def read_topic_weights(path: PathLike) -> dict[str, float]:
         For a line without two columns, a weight that is not a finite number above 0, a repeated topic, or an
         empty file.
     """
-    weights: dict[str, float] = {}
+    weights = _read_pairs(path, "weight of a topic", _ACCEPTED, above=0.0)
+    if not weights:
+        raise InputError("no topic weights: the file is empty", file=path, accepted=_ACCEPTED)
+    return weights
+
+
+def read_document_values(path: PathLike) -> dict[str, float]:
+    """Read a value of each document, such as a prior: lines ``docno<TAB>value``, as `read_topic_weights`.
+
+    Raises
+    ------
+    InputError
+        For a line without two columns, a value that is not a finite number, or a repeated document.
+    """
+    accepted = "docno<TAB>value, a finite number, each document once"
+    return _read_pairs(path, "value of a document", accepted, above=-math.inf)
+
+
+def _read_pairs(path: PathLike, what: str, accepted: str, *, above: float) -> dict[str, float]:
+    values: dict[str, float] = {}
     with FilePosition(path) as position:
         for position.line, line in read_lines(path):
             if not line.strip():
                 continue
-            topic, _, text = (part.strip() for part in line.partition("\t"))
-            weight = _number(text)
-            if topic in weights or not topic or not 0.0 < weight < math.inf:
-                problem = "a second weight of a topic" if topic in weights else "bad weight of a topic"
-                raise InputError(problem, value=line, accepted=_ACCEPTED)
-            weights[topic] = weight
-    if not weights:
-        raise InputError("no topic weights: the file is empty", file=path, accepted=_ACCEPTED)
-    return weights
+            name, _, text = (part.strip() for part in line.partition("\t"))
+            value = _number(text)
+            if name in values or not name or not above < value < math.inf:
+                problem = f"a second {what}" if name in values else f"bad {what}"
+                raise InputError(problem, value=line, accepted=accepted)
+            values[name] = value
+    return values
 
 
 def weights_of(topics: Sequence[str], weights: Mapping[str, float]) -> list[float]:

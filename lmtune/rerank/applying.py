@@ -24,11 +24,13 @@ from lmtune.measures.lists import Measurer
 from lmtune.measures.measure import Measure, parse_measure
 from lmtune.measures.significance.comparison import Comparison, compare
 from lmtune.progress import Progress, note, quantity, silent, timed
+from lmtune.rerank.custom_features import check_same
 from lmtune.rerank.data import RankingData
 from lmtune.rerank.exchange.foreign import ForeignModel
 from lmtune.rerank.learners.learner import ScoringOptions
 from lmtune.rerank.reranker import Reranker, load_model
 from lmtune.rerank.sources import (
+    FeatureSettings,
     ListSource,
     Run,
     RunFeatures,
@@ -121,6 +123,7 @@ def rerank_run(
     only: str | None = None,
     all_topics: bool = False,
     depth: int | None = None,
+    custom: tuple[str, ...] = (),
     interpolate: float | Measure | None = None,
     tag: str | None = None,
     text: Mapping[str, Any] | None = None,
@@ -145,6 +148,8 @@ def rerank_run(
         order.
     depth : int, optional
         Documents scored per topic, default as in training; the others follow in the run's order.
+    custom : tuple of str
+        The model's custom features as ``NAME=FILE``, for this run.
     interpolate : float or Measure, optional
         Interpolate the model's scores with the run's, see `interpolated`. Either the model's weight in
         [0, 1], or a measure: the weight is then optimised on the model's validation topics.
@@ -169,7 +174,7 @@ def rerank_run(
         are no judged topics to select the weight on, or a file is invalid.
     """
     loaded = load_model(model, text=text)
-    source, collection = source_of(loaded, collection, depth, file=model)
+    source, collection = source_of(loaded, collection, depth, custom=custom, file=model)
     tag = tag or f"lmtune-{loaded.scorer.label}"
     check_tag(tag)
     whole = ranked = read_run(run)
@@ -197,9 +202,14 @@ def rerank_run(
 
 
 def source_of(
-    model: Reranker, collection: Collection, depth: int | None = None, *, file: Path | None = None
+    model: Reranker,
+    collection: Collection,
+    depth: int | None = None,
+    *,
+    custom: tuple[str, ...] = (),
+    file: Path | None = None,
 ) -> tuple[ListSource, Collection]:
-    """Return the source of a model's input, and the collection with the fields of training.
+    """Return the source of a model's input, with its custom features, and the collection with its fields.
 
     Raises
     ------
@@ -208,6 +218,11 @@ def source_of(
     """
     collection = replace(collection, fields=tuple(model.facts.get("fields", ())))
     source = model.scorer.source(model.facts, depth)
+    if isinstance(source, FeatureSettings):
+        source = replace(source, custom=custom)
+        check_same(model.facts.get("custom", {}), source.custom_features(collection.fields))
+    elif custom:
+        raise InputError("the model reads text", value=custom[0], accepted="no --feature")
     model.check_features(source.names(collection.fields), file=file)
     return source, collection
 
@@ -318,7 +333,13 @@ def read_lists(model: Reranker, file: Path) -> RankingData:
 
 
 def unseen_lists(
-    model: Reranker, path: Path, collection: Collection, all_topics: bool, progress: Progress = silent
+    model: Reranker,
+    path: Path,
+    collection: Collection,
+    all_topics: bool,
+    progress: Progress = silent,
+    *,
+    custom: tuple[str, ...] = (),
 ) -> RankingData:
     """Compute features and labels of a run's judged topics, without those that the model has seen.
 
@@ -327,7 +348,7 @@ def unseen_lists(
     InputError
         As `rerank_run`, and if no topic is judged.
     """
-    source, collection = source_of(model, collection)
+    source, collection = source_of(model, collection, custom=custom)
     run = read_run(path)
     dataset = collection.load()
     skipped = _skipped_topics(model, dataset, path, run, all_topics)

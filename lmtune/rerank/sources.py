@@ -25,6 +25,12 @@ from lmtune.measures.judged_ranking import trec_eval_order
 from lmtune.models.two_stage import check_parameters
 from lmtune.options import option
 from lmtune.progress import Count, Progress, note, quantity, silent, timed
+from lmtune.rerank.custom_features import (
+    CustomFeature,
+    custom_features_option,
+    parse_custom_features,
+    with_custom_features,
+)
 from lmtune.rerank.data import RankingData, RankingSplit
 from lmtune.rerank.features import compute_features, features_of, look_up_documents
 from lmtune.rerank.letor_folder import draw_queries, read_letor_folder
@@ -226,11 +232,14 @@ class FeatureSettings:
         Parameters of the tuned query likelihood.
     depth : int
         Number of documents per topic, from the top.
+    custom : tuple of str
+        Custom features as ``NAME=FILE``; see `lmtune.rerank.custom_features`.
     """
 
     lambda_: float = option(0.4, "Lambda of the tuned query likelihood.", flag="--lambda")
     mu: float = option(2500.0, "Mu of the tuned query likelihood.")
     depth: int = option(1000, "Documents scored per topic, from the top of the run.")
+    custom: tuple[str, ...] = custom_features_option()
 
     def lists(
         self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
@@ -242,6 +251,7 @@ class FeatureSettings:
         InputError
             As `run_data`.
         """
+        custom = self.custom_features(collection.fields)
         index = collection.open_index(dataset, progress=progress)
         with timed(f"{dataset.name}: features of {quantity(len(run), 'topic')}"):
             data = run_data(
@@ -258,15 +268,21 @@ class FeatureSettings:
                     f"{count} documents of the run are not in the index, such as {docno}"
                 ),
             )
-        return RunFeatures(data, dataset, index, collection.fields)
+        return RunFeatures(with_custom_features(data, custom), dataset, index, collection.fields)
+
+    def custom_features(self, fields: Sequence[str]) -> dict[str, CustomFeature]:
+        """Return the custom features by name."""
+        return parse_custom_features(self.custom, [feature.name for feature in features_of(fields)])
 
     def names(self, fields: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the features."""
-        return tuple(feature.name for feature in features_of(fields))
+        return (*(feature.name for feature in features_of(fields)), *self.custom_features(fields))
 
     def facts(self, fields: Sequence[str]) -> dict[str, Any]:
-        """Return lambda, mu, depth and fields, as JSON values."""
-        return {"lambda": self.lambda_, "mu": self.mu, "depth": self.depth, "fields": list(fields)}
+        """Return lambda, mu, depth, fields and the kinds of custom features, as JSON values."""
+        facts = {"lambda": self.lambda_, "mu": self.mu, "depth": self.depth, "fields": list(fields)}
+        custom = {name: feature.kind for name, feature in self.custom_features(fields).items()}
+        return facts | ({"custom": custom} if custom else {})
 
 
 @dataclass(frozen=True)

@@ -705,3 +705,85 @@ class TestExport:
         code, _, err = run("compare", letor, *losses, "--also", also, *FAST[:4])
         assert code == 2
         assert "weights.txt: not a model" in err
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a prior that shows the relevant documents, without one for d59, and a run."""
+    folder = tmp_path_factory.mktemp("custom")
+    (folder / "prior.tsv").write_text("".join(f"d{d}\t{int(d < 12)}\n" for d in range(59)))
+    (folder / "other.run").write_text("".join(f"{t} Q0 d7 1 {t + 0.5} a\n" for t in range(1, 13)))
+    return folder
+
+
+class TestCustomFeatures:
+    def where(self, home: Path, files: Path) -> tuple[str | Path, ...]:
+        prior, other = f"prior={files / 'prior.tsv'}", f"other={files / 'other.run'}"
+        custom = ("--feature", prior, "--feature", other)
+        return (home / "c", "--run", home / "base.run", "--indexes", home / "indexes", *custom)
+
+    def test_a_model_learns_from_them(self, home: Path, files: Path) -> None:
+        where, split = self.where(home, files), ("--train-topics", "1-8", "--ranker", TREES)
+        code, _, err = run("train", *where, *split, "--output", files / "m")
+        assert code == 0, err
+        assert " run_log_rank prior other\n" in (files / "m/trees.txt").read_text()
+        model = json.loads((files / "m/model.json").read_text())
+        assert model["facts"]["custom"] == {"prior": "documents", "other": "run"}
+        code, _, err = run("apply", files / "m", *where, "--output", files / "better.run")
+        assert code == 0, err
+        better = read_run(files / "better.run")
+        best = [max(better[topic], key=better[topic].__getitem__) for topic in ("9", "10", "11", "12")]
+        assert all(int(docno[1:]) < 12 for docno in best)
+        code, _, err = run("apply", files / "m", *where[:-2], "--output", files / "better.run")
+        accepted = "--feature prior=FILE (documents) --feature other=FILE (run)"
+        assert (code, f"other custom features: 'prior'; accepted: {accepted}" in err) == (2, True)
+
+    def test_values_are_in_the_file_of_features(self, home: Path, files: Path) -> None:
+        code, out, err = run("features", *self.where(home, files), "--output", files / "f.txt")
+        assert code == 0, err
+        assert f"\n37\tprior\tof {files / 'prior.tsv'}\n38\tother\tof " in out
+        assert "documents have no value of prior in" in err
+        rows = read_letor(files / "f.txt")
+        numbers = [int(docno[1:]) for docno in rows.docnos or ()]
+        assert rows.features[:, 36].tolist() == [float(number < 12) for number in numbers]
+        # A document that the run lacks has the topic's lowest score: here its only one.
+        topics = np.repeat([int(query) for query in rows.queries], np.diff(rows.starts))
+        assert (rows.features[:, 37] == topics + 0.5).all()
+
+    def test_crossval_takes_them(self, home: Path, files: Path) -> None:
+        how = ("--folds", "2", "--ranker", TREES, "--output", files / "crossed.run", "--format", "csv")
+        code, _, err = run("crossval", *self.where(home, files), *how)
+        assert code == 0, err
+
+    @pytest.mark.parametrize(
+        ("custom", "message"),
+        [
+            ("bm25=prior.tsv", "a feature of this name exists: 'bm25'"),
+            ("prior", "bad --feature: 'prior'; accepted: NAME=FILE"),
+            ("a=text.txt", "text.txt: not a file of a feature: 'some words'"),
+            ("a=short.run", "short.run: the run of feature a lacks a topic: '2'"),
+        ],
+    )
+    def test_refuse(
+        self, home: Path, files: Path, monkeypatch: pytest.MonkeyPatch, custom: str, message: str
+    ) -> None:
+        monkeypatch.chdir(files)
+        Path("text.txt").write_text("some words\n")
+        Path("short.run").write_text("1 Q0 d7 1 2.0 a\n")
+        where = self.where(home, files)[:5]
+        code, _, err = run("train", *where, "--feature", custom, "--output", "out")
+        assert (code, message in err) == (2, True), err
+
+    def test_refuse_with_a_model_of_text(self) -> None:
+        from lmtune.errors import InputError
+        from lmtune.rerank.settings import Settings, TextOptions
+        from lmtune.rerank.sources import FeatureSettings
+        from lmtune.rerank.text.training import TextLearner
+
+        learner = TextLearner(Settings(network="text:some"))
+        with pytest.raises(InputError, match="--feature has no effect with text:some"):
+            learner.source(FeatureSettings(custom=("a=b",)), TextOptions())
+
+    def test_refuse_without_a_run(self, letor: Path, files: Path) -> None:
+        code, _, err = run("train", letor, "--feature", "a=b", "--output", files / "n")
+        assert (code, "--feature without --run" in err) == (2, True)

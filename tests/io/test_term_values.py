@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmtune.errors import InputError
-from lmtune.io.term_values import read_term_values
+from lmtune.io.term_values import read_document_values, read_term_values
 
 
 def test_values_are_by_topic_and_word(tmp_path: Path) -> None:
@@ -36,3 +36,17 @@ def test_bad_lines_are_refused(tmp_path: Path, text: str, line: int | None, valu
     with pytest.raises(InputError) as error:
         read_term_values(file)
     assert (error.value.file, error.value.line, error.value.value) == (str(file), line, value)
+
+
+class TestDocumentValues:
+    def test_read(self, tmp_path: Path) -> None:
+        (tmp_path / "prior.tsv").write_text("d1\t-0.5\n\nd2\t0\n")
+        assert read_document_values(tmp_path / "prior.tsv") == {"d1": -0.5, "d2": 0.0}
+
+    @pytest.mark.parametrize(
+        ("line", "problem"), [("d1\t1", "a second value"), ("d2\tnan", "bad value"), ("d2", "bad value")]
+    )
+    def test_refuse(self, tmp_path: Path, line: str, problem: str) -> None:
+        (tmp_path / "prior.tsv").write_text(f"d1\t1\n{line}\n")
+        with pytest.raises(InputError, match=f"prior.tsv:2: {problem} of a document"):
+            read_document_values(tmp_path / "prior.tsv")

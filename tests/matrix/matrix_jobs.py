@@ -289,6 +289,8 @@ def _rerankings() -> Iterator[Job]:
     for target in ("lightgbm", "elasticsearch", "opensearch", "solr", "vespa"):
         export = f"rerank export trees --to {target} --output {{o}}/{target}"
         yield Job(f"rerank-export-{target}", export, "rerank-trees", needs="lightgbm")
+    custom = f"rerank train {{c}} {_NET} --feature again=lexical.run --output {{o}}/custom"
+    yield Job("rerank-train-custom", custom, needs="torch")
     yield Job("ranklib-model", write_ranklib_model)
     apply_other = "rerank apply ranklib.txt {c} --run lexical.run --output {o}/other.run"
     yield Job("rerank-apply-other", apply_other, "ranklib-model", makes="other.run", needs="torch")

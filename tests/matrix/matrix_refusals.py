@@ -9,7 +9,11 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     ),
     ("(?!one-topic).*", "deploy-fused-weaviate", "k = 59 fixed for RRF"),
     ("one-topic", "compare.*|python-evaluate", "a comparison needs two topics or more"),
-    ("one-topic", "rerank-(train|crossval|compare|trees)", "no validation topic|needs two topics"),
+    (
+        "one-topic",
+        "rerank-(train|train-custom|crossval|compare|trees)",
+        "no validation topic|needs two topics",
+    ),
     ("(two|three)-(topics|documents)", "rerank-(crossval|compare)", "no validation topic has a relevant"),
     ("one-document-runs", "rerank-(crossval|compare)", "no validation topic has a relevant"),
     ("one-document-runs", "rerank-trees", "too few training rows for a split"),

@@ -81,6 +81,8 @@ class Targets:
         """
         from lmtune.rerank.training.objectives import check_teacher, check_weighted
 
+        if isinstance(source, FeatureSettings) and source.custom and run is None:
+            raise InputError("--feature without --run", accepted="both, or neither")
         for name, value in vars(self).items():
             if value is not None and run is None:
                 flag = f"--{name.replace('_', '-')}"

@@ -18,6 +18,7 @@ from lmtune.io.letor import write_letor
 from lmtune.io.runs import read_run
 from lmtune.options import option, usual
 from lmtune.report.table import STYLES
+from lmtune.rerank.custom_features import custom_features_option
 from lmtune.rerank.features import features_of
 from lmtune.rerank.settings import TextOptions
 from lmtune.rerank.sources import FeatureSettings, judged_topics
@@ -36,6 +37,7 @@ class _Reranking:
     depth: int | None = usual(
         None, "Rerank the first N documents; the others keep their order below. Default: as in training."
     )
+    custom: tuple[str, ...] = custom_features_option()
     interpolate: str | None = usual(
         None,
         "Interpolate with the run's scores, both min-max normalised: the model's weight from 0 to 1, or a "
@@ -82,6 +84,8 @@ def apply(
     weight = None if reranking.interpolate is None else parse_interpolation(reranking.interpolate)
     if weight is not None and reranking.run is None:
         raise InputError("--interpolate without --run", accepted="both, or neither")
+    if reranking.custom and reranking.run is None:
+        raise InputError("--feature without --run", accepted="both, or neither")
     if collection.qrels is not None and not isinstance(weight, Measure):
         raise InputError("--qrels has no effect", accepted="--interpolate with a measure, such as nDCG@10")
     named = replace(collection, name=data)
@@ -104,6 +108,7 @@ def apply(
                 only=reranking.only_topics,
                 all_topics=reranking.all_topics,
                 depth=reranking.depth,
+                custom=reranking.custom,
                 interpolate=weight,
                 tag=reranking.run_tag,
                 text=text,
@@ -149,8 +154,10 @@ def features(
         topics = judged_topics(files.run, run, loaded, files.only_topics)
         made = settings.lists({topic: run[topic] for topic in topics}, loaded, named, progress)
     write_letor(files.output, made.data)
-    for number, feature in enumerate(features_of(made.fields), 1):
-        say(f"{number}\t{feature.name}\t{feature.description}\n")
+    known = {feature.name: feature.description for feature in features_of(made.fields)}
+    known |= {name: f"of {own.file}" for name, own in settings.custom_features(made.fields).items()}
+    for number, (name, description) in enumerate(known.items(), 1):
+        say(f"{number}\t{name}\t{description}\n")
 
 
 @dataclass(frozen=True)
@@ -162,6 +169,7 @@ class _Shuffling:
     repeats: int = usual(5, "Permutations of each feature.", low=1)
     seed: int = option(0, "Seed of the permutations.", low=0)
     all_topics: bool = option(False, "Use the training and validation topics too.")
+    custom: tuple[str, ...] = custom_features_option()
     style: str = usual("table", "table, markdown, latex, csv or json.", flag="--format", choices=STYLES)
     output: Path | None = usual(None, "Write tables and the picture to this folder.", metavar="DIR")
 
@@ -189,6 +197,8 @@ def importance(
 
     if data is None and shuffling.run is None:
         raise InputError("nothing to rerank", accepted="--run PATH, or a LETOR file")
+    if shuffling.custom and shuffling.run is None:
+        raise InputError("--feature without --run", accepted="both, or neither")
     if shuffling.output is not None:
         reads = [Path(name) for name in (model, shuffling.run or data) if name is not None]
         check_directory(shuffling.output, IMPORTANCE, reads=reads)
@@ -202,7 +212,9 @@ def importance(
             lists = read_lists(loaded, Path(str(data)))
         else:
             named = replace(collection, name=data)
-            lists = unseen_lists(loaded, shuffling.run, named, shuffling.all_topics, progress)
+            lists = unseen_lists(
+                loaded, shuffling.run, named, shuffling.all_topics, progress, custom=shuffling.custom
+            )
         losses = permutation_importance(
             loaded,
             lists,

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from lmtune.errors import InputError, MissingExtraError
+from lmtune.rerank.custom_features import DOCUMENTS
 from lmtune.rerank.exchange import readers
 from lmtune.rerank.exchange.engine_features import (
+    Source,
     Sources,
     elasticsearch_features,
     identifier,
@@ -110,6 +112,8 @@ def exported(reranker: Reranker, *, name: str, field: str, names: tuple[str, ...
         raise InputError("names of features become equal in engines", value=twice[0], accepted="others")
     fields = reranker.facts.get("fields", ())
     found = {one: source for one in known if (source := source_of(one, fields, field)) is not None}
+    kinds = reranker.facts.get("custom", {})
+    found |= {one: Source("number", one) for one in known if kinds.get(one) == DOCUMENTS}
     if isinstance(scorer, (LambdaMart, ForeignModel)):
         text = ""
         if isinstance(scorer, LambdaMart) or scorer.label == "lightgbm":

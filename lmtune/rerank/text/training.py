@@ -327,6 +327,9 @@ class TextLearner(Learner):
 
     def source(self, features: FeatureSettings, text: TextOptions) -> ListSource:
         """Return the source of texts, to the depth of the features' settings."""
+        if features.custom:
+            reader = self.settings.network
+            raise InputError(f"--feature has no effect with {reader}", value=features.custom[0])
         return TextSource(text, features.depth)
 
     def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> TextTrained:
