@@ -154,6 +154,8 @@ def deploy_fusion(
         how += "; weights " + ", ".join(f"{run} {weight:.4g}" for run, weight in weights.items())
     exact, inexact = ([_EXACT], []) if chosen.engine else ([], [*target.inexact])
     remarks = [*exact, *_COMMON_REMARKS, *target.remarks, *inexact, *_depth_remark(depths, first)]
+    if not row.scales:
+        remarks.append("Documents of equal score in one query have ranks in the engine's own order.")
     if not row.scales and weighted:
         remarks.append(f"Weights of reciprocal ranks need {space.name}.")
     lines = [f"{space.title}: {chosen.method}: {how}; the first {first} of each query", ""]

@@ -202,7 +202,8 @@ class Space(NamedTuple):
         return row is not None and (
             len(names) in (1, runs)
             and (any({*names} <= {*group} for group in row.scales) if row.scales else names == [""])
-            and (not row.ranked or (math.isfinite(variant.constant) and variant.constant >= 0.0))
+            and (variant.constant in row.constants or 1.0 <= variant.constant == int(variant.constant))
+            and (row.constants != (0.0,) or variant.constant == 0.0)
             and self.queries in (0, runs)
         )
 

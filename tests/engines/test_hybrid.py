@@ -224,6 +224,32 @@ def tuned(engine: str, variant: Variant, weights: dict[str, float], loaded: RunS
     return Chosen("tuned", weights, variant.constant, variant.normalise, **more)
 
 
+@pytest.mark.parametrize(
+    ("engine", "expected"),
+    [
+        ("weaviate", ["HybridFusion.RELATIVE_SCORE", "HybridFusion.RANKED"]),
+        ("milvus", ["WeightedRanker(0.3, 0.7, norm_score=True)", "norm_score=False", "RRFRanker(k=20)"]),
+        ("vespa", ["0.3 * normalize_linear(query0) + 0.7 *", "0.7 * reciprocal_rank(query1, 20.0)"]),
+    ],
+)
+def test_other_engines_files_have_the_variant_and_its_weights(
+    engine: str, expected: list[str], home: Path
+) -> None:
+    loaded, texts = RunSet.of({name: read_run(home / name) for name in "ba"}), []
+    for variant in SPACES[engine].variants([(0.0, 100.0)] * 2):
+        chosen = tuned(engine, variant, {"b": 0.3, "a": 0.7}, loaded)
+        files = deploy_fusion(engine, chosen, FusionOptions())
+        texts.append("".join(files.values()))
+        if "search.py" in files:
+            compile(files["search.py"], "search.py", "exec")
+        if engine == "weaviate":
+            assert "alpha=0.7," in files["search.py"]
+        assert "the first 25 of each query" in files["README.txt"]
+        assert ("equal score in one query" in files["README.txt"]) == (not variant.normalise)
+    for text in expected:
+        assert sum(text in own for own in texts) == 1, text
+
+
 def test_qdrant_computes_each_of_its_variants_as_lmtune_does(home: Path) -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     runs = {name: read_run(home / name) for name in "ba"}

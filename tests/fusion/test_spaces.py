@@ -15,7 +15,7 @@ from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import FusionOptions
 from lmtune.fusion.runs import RunSet
 from lmtune.fusion.space_search import in_query_order, search_space
-from lmtune.fusion.spaces import SPACES, Variant
+from lmtune.fusion.spaces import SPACES, Combination, Scale, Variant
 from lmtune.measures.measure import parse_measure
 
 Run = dict[str, dict[str, float]]
@@ -117,11 +117,11 @@ def by_trec_eval(qrels: dict[str, dict[str, int]], run: Run, measure: str) -> di
 
 def test_the_page_of_formulas_lists_the_rows() -> None:
     page = (Path(__file__).parents[2] / "docs/computes.md").read_text()
-    rows = [
-        f"| {space.name} | `{row.name}` | {row.formula} | {row.source} |"
-        for space in SPACES.values()
-        for row in (*space.scales, *space.combinations)
-    ]
+    listed: list[tuple[str, Scale | Combination]] = []
+    for space in SPACES.values():
+        listed += [(space.name, scale) for scale in space.scales]
+        listed += [(space.name, combination) for combination in space.combinations]
+    rows = [f"| {name} | `{row.name}` | {row.formula} | {row.source} |" for name, row in listed]
     assert "\n".join(["| engine | name | formula | read from |", "|---|---|---|---|", *rows]) in page
 
 
