@@ -91,7 +91,6 @@ def fuse(
     Examples
     --------
     lmtune fuse qrels.txt bm25.run dense.run --output fused.run
-    lmtune fuse qrels.txt bm25.run dense.run -m AP --method linear,rrf --folds 2
     lmtune fuse qrels.txt bm25.run dense.run --engine opensearch
     """
     runs = named_files(files if output.source is not None else files[1:])

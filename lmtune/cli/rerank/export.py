@@ -50,7 +50,7 @@ def export(
     Examples
     --------
     lmtune rerank export model --to onnx --output onnx
-    lmtune rerank export model --to elasticsearch --output plugin --check features.txt
+    lmtune rerank export model --to elasticsearch --output es --check rows.txt
     """
     from lmtune.rerank.applying import read_rows
     from lmtune.rerank.exchange.exporting import README, check_export, readme
