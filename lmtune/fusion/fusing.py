@@ -515,6 +515,8 @@ class _Fusion:
                 topic_weights=None if of_topic is None else np.array(weights_of(self.topics, of_topic)),
                 progress=progress,
             )
+            if options.certify is not None and not np.isfinite(self._searched[measure].bound):
+                note(f"{measure}: no certificate, for {space.title} has a variant that is searched on a grid")
         searched = self._searched[measure]
         self.variants = searched.variants
         best = searched.best[[*map(tuple, self.sets)].index(tuple(topics))]
