@@ -299,16 +299,16 @@ class FusionOptions:
         f"without {_FOR_FEW_RUNS}.",
         choices=tuple(METHODS),
     )
+    normalise: str = usual(
+        "min-max",
+        f"{', '.join(SCALES)} (fitted to training judgments), or {CHOOSE}: the best on the training topics.",
+        choices=(*SCALES, CHOOSE),
+    )
     engine: str | None = usual(
         None,
         f"Search only what this engine can express: {', '.join(SPACES)}.",
         choices=tuple(SPACES),
         metavar="ENGINE",
-    )
-    normalise: str = usual(
-        "min-max",
-        f"{', '.join(SCALES)} (fitted to training judgments), or {CHOOSE}: the best on the training topics.",
-        choices=(*SCALES, CHOOSE),
     )
     missing: str = option(
         MINIMUM,
