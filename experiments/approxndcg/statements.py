@@ -58,7 +58,12 @@ def experiment(
         seed of artificial data and of the training
     """
     split = load_split(data, seed)
-    settings = {"network": network, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    settings: dict[str, Any] = {
+        "network": network,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "seed": seed,
+    }
     loss = parse_loss(loss_text("approxndcg", alpha=reference))
     compared, rows = [], []
     for trained in sorted({1, epochs}):
@@ -128,7 +133,7 @@ def empty_queries(*, data: str, seed: int, trees: int) -> dict[str, Any]:
     booster = lightgbm.train(asked, whole, trees, keep_training_booster=True)
     for name, part in (("validation", split.validation), ("test", split.test)):
         held = whole.create_valid(part.features, part.labels, group=part.lengths)
-        printed = [value for _, _, value, _ in booster.eval(held, name)]
+        printed = [value for _, _, value, *_ in booster.eval(held, name)]
         scores = np.asarray(booster.predict(part.features), np.float64)
         ours = {rule: ndcg(scores, part, cutoffs, rule, ties="rows") for rule in ("one", "skip", "zero")}
         empty = float(np.isnan(ours["skip"][:, 0]).mean())

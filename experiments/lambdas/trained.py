@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -87,7 +88,7 @@ def experiment(
 
 
 def train(
-    *, data: str, data_seed: int, least: int, loss: str, settings: dict[str, object]
+    *, data: str, data_seed: int, least: int, loss: str, settings: dict[str, Any]
 ) -> NDArray[np.float64]:
     """Train once; return the measures of the test queries, shape (measures, queries)."""
     split = load_split(data, data_seed)
@@ -95,7 +96,9 @@ def train(
         split = with_least_grade(split, least)
     if loss == UNTRAINED:
         torch.manual_seed(0)
-        network = make_network(str(settings["network"]), split.test.features.shape[1], seed=settings["seed"])
+        network: Any = make_network(
+            str(settings["network"]), split.test.features.shape[1], seed=settings["seed"]
+        )
         with torch.no_grad():
             scores = network.items(torch.from_numpy(split.test.features)).numpy()
     else:

@@ -96,7 +96,8 @@ def _push(loss: object, lists: RankingData, scores: Vector, rows: slice) -> Vect
     own = torch.from_numpy(scores[None, rows]).requires_grad_()
     value = loss(own, torch.from_numpy(np.asarray(lists.labels[rows], np.float64))[None])  # type: ignore[operator]
     [gradient] = torch.autograd.grad(value, own)
-    return -gradient.numpy()[0]
+    found: Vector = -gradient.numpy()[0]
+    return found
 
 
 def smoothed_gradient(*, lists: RankingData, scores: Vector, width: float, samples: int, seed: int) -> Vector:
@@ -115,7 +116,9 @@ def smoothed_gradient(*, lists: RankingData, scores: Vector, width: float, sampl
 
 def _cosines(first: list[Vector], second: list[Vector]) -> Vector:
     """Return the cosine of each list's two vectors; 0 if one of them is 0."""
-    sizes = [max(np.linalg.norm(a) * np.linalg.norm(b), 1e-300) for a, b in zip(first, second, strict=True)]
+    sizes = [
+        max(float(np.linalg.norm(a) * np.linalg.norm(b)), 1e-300) for a, b in zip(first, second, strict=True)
+    ]
     return np.array([a @ b / size for a, b, size in zip(first, second, sizes, strict=True)])
 
 

@@ -133,7 +133,8 @@ class Reranker:
                     accepted=accepted,
                 )
         changed = TextOptions(**{**self.facts["text"], **options})
-        self.scorer.network.set_options(changed)
+        network: Any = self.scorer.network
+        network.set_options(changed)
         return replace(self, facts={**self.facts, "text": asdict(changed)})
 
     def score(

@@ -183,7 +183,7 @@ def ranklib_form(text: str) -> Form:
         return Layers(_numbered(matrix.shape[1]), (Layer(matrix, np.array([bias])),))
     if name not in ("LambdaMART", "MART"):
         _refuse("this RankLib model", name)
-    from lxml import etree
+    from lxml import etree  # type: ignore[import-untyped]
 
     parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
     root = etree.fromstring(content.strip().encode(), parser)

@@ -162,7 +162,7 @@ def at_most(threshold: float, *, strict: bool = False) -> np.float32:
 
 def just_above(threshold: np.float32) -> np.float32:
     """Return the next float32, so that values below it are those up to the threshold."""
-    return np.nextafter(threshold, np.float32(np.inf))
+    return np.float32(np.nextafter(threshold, np.float32(np.inf)))
 
 
 def layers_of(names: Sequence[str], network: Any, arrays: Mapping[str, Any]) -> Layers:
@@ -187,7 +187,7 @@ def layers_of(names: Sequence[str], network: Any, arrays: Mapping[str, Any]) -> 
     scale, shift = np.ones(len(names)), np.zeros(len(names))
 
     def array(tensor: Any) -> NDArray[np.float64]:
-        return tensor.detach().cpu().numpy().astype(np.float64)
+        return np.asarray(tensor.detach().cpu().numpy(), np.float64)
 
     for module in network.body:
         if isinstance(module, nn.Linear):

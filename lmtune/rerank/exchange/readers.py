@@ -29,7 +29,7 @@ def read_onnx(files: Mapping[str, bytes], names: Sequence[str]) -> Score:
     """Read the ONNX file; onnxruntime scores."""
     del names
     try:
-        import onnxruntime
+        import onnxruntime  # type: ignore[import-untyped]
     except ImportError as error:
         raise MissingExtraError("ONNX", "export") from error
     content = next(content for name, content in files.items() if name.endswith(".onnx"))
@@ -74,7 +74,7 @@ def _columns(features: NDArray[np.float32], names: Sequence[str]) -> dict[str, N
 
 def _log1p(values: NDArray[np.float32]) -> NDArray[np.float32]:
     wide = values.astype(np.float64)
-    return np.copysign(np.log(1 + np.abs(wide)), wide).astype(np.float32)
+    return np.asarray(np.copysign(np.log(1 + np.abs(wide)), wide), np.float32)
 
 
 def _scaled(values: NDArray[np.float32], mean: Any, deviation: Any) -> NDArray[np.float32]:

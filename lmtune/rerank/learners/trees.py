@@ -237,13 +237,13 @@ def fit(
 def name_features(text: str, names: Sequence[str]) -> str:
     """Return LightGBM's text of a model with other feature names, which have no blanks."""
     known = re.search(r"^feature_names=(.*)$", text, re.MULTILINE)
-    new_of = dict(zip(known[1].split() if known else (), names, strict=True))
+    new_of: dict[str, str] = dict(zip(known[1].split() if known else (), names, strict=True))
     trees, mark, rest = text.partition("\nend of trees")
     trees = re.sub(r"^feature_names=.*$", f"feature_names={' '.join(names)}", trees, flags=re.MULTILINE)
     return (
         trees
         + mark
-        + re.sub(r"^(\S+)(?==\d+$)", lambda line: new_of.get(line[1], line[1]), rest, flags=re.MULTILINE)
+        + re.sub(r"^(\S+)(?==\d+$)", lambda line: new_of.get(line[1], str(line[1])), rest, flags=re.MULTILINE)
     )
 
 

@@ -372,12 +372,12 @@ class TextFeed:
 
     @torch.no_grad()
     def scores(
-        self,
-        network: CrossEncoder | BiEncoder,
-        stored: ValueCache | None = None,
-        progress: StepProgress | None = None,
+        self, network: Any, stored: ValueCache | None = None, progress: StepProgress | None = None
     ) -> Tensor:
-        """Score every row without dropout, in blocks that are stored in `stored` if given."""
+        """Score every row without dropout by a CrossEncoder or BiEncoder, in blocks.
+
+        If `stored` is given, the blocks are stored there.
+        """
         network.eval()
         out = np.empty(self.lists.labels.size, np.float32)
         begin, scored = time.perf_counter(), 0

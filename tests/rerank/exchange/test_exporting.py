@@ -82,12 +82,11 @@ def test_linear_models_score_the_same_in_the_plugins(method: str, log1p: bool) -
 
 
 def test_a_constant_feature_has_no_weight() -> None:
-    parts = [made_lists(seed) for seed in range(3)]
-    for part in parts:
-        part.features[:, 1] = 7.0
-    model = learn(*parts[:2], Settings(network="linear", epochs=2), names=NAMES)
-    parts[2].features[:, 1] = 5.0
-    agree(model, "solr", parts[2])
+    train, validation, test = (made_lists(seed) for seed in range(3))
+    train.features[:, 1] = validation.features[:, 1] = 7.0
+    model = learn(train, validation, Settings(network="linear", epochs=2), names=NAMES)
+    test.features[:, 1] = 5.0
+    agree(model, "solr", test)
     converted = exported(model, name="lmtune", field="contents")
     assert "title_bm25" not in json.dumps(TARGETS["solr"].write(converted)["model.json"].decode())
 

@@ -34,7 +34,7 @@ def boosted(file: Path, data: RankingData = DATA, **parameters: Any) -> np.ndarr
     matrix.set_group(data.lengths)
     booster = xgboost.train({"nthread": 1, **parameters}, matrix, 12)
     booster.save_model(file)
-    return booster.predict(matrix, output_margin=True)
+    return np.asarray(booster.predict(matrix, output_margin=True))
 
 
 class TestXgboost:
@@ -48,7 +48,7 @@ class TestXgboost:
             assert (scores == expected).all()
 
     def test_dart_scores_the_same(self, tmp_path: Path) -> None:
-        how = {"booster": "dart", "rate_drop": 0.4}
+        how: dict[str, Any] = {"booster": "dart", "rate_drop": 0.4}
         expected = boosted(tmp_path / "model.json", objective="reg:squarederror", **how)
         np.testing.assert_allclose(load_model(tmp_path / "model.json").score(DATA), expected, atol=1e-6)
 
@@ -130,7 +130,9 @@ ENSEMBLE = """## LambdaMART
 class TestRanklib:
     """Scores by hand: a value up to the threshold goes left; outputs are multiplied by the tree's weight."""
 
-    rows = RankingData.from_lengths([[0, 1.5, 7], [0, 2, 8], [1, 2, 7.5], [1, 1, 0]], [0, 1, 0, 1], [4])
+    rows = RankingData.from_lengths(
+        np.array([[0, 1.5, 7], [0, 2, 8], [1, 2, 7.5], [1, 1, 0]]), [0, 1, 0, 1], [4]
+    )
 
     def test_lambdamart(self) -> None:
         model = ForeignModel.parse(ENSEMBLE.encode())

@@ -22,7 +22,7 @@ from tiny_bert import WORDS, tiny_bert  # noqa: E402
 from lmtune.errors import InputError  # noqa: E402
 from lmtune.rerank.reranker import Reranker, learn, load_model, save_model  # noqa: E402
 from lmtune.rerank.settings import Settings, TextOptions  # noqa: E402
-from lmtune.rerank.text.cross_encoder import find_language_model, load_language_model  # noqa: E402
+from lmtune.rerank.text.cross_encoder import find_language_model, load_language_model, load_network  # noqa: E402
 from lmtune.rerank.text.training import TextSource, TextTrained  # noqa: E402
 
 torch.set_num_threads(1)
@@ -179,11 +179,12 @@ def test_tokenizers_that_do_not_fit_in_a_line(model: Path, tmp_path: Path) -> No
 def test_texts_are_cut_where_a_model_has_no_more_places(model: Path, tmp_path: Path) -> None:
     """A tokenizer may know no longest text, and the options' is longer than the model's 64 tokens."""
     name = changed(model, tmp_path / "long", "tokenizer_config.json", {"model_max_length": None})
-    wanted = TextTrained.untrained(f"text:{model}", TextOptions())
     words = " ".join(WORDS * 40)
-    pieces = TextTrained.untrained(name, TextOptions()).network.encode([words[:30]], [words])
-    assert len(pieces.columns["input_ids"][0]) == 64
-    assert pieces.columns["input_ids"] == wanted.network.encode([words[:30]], [words]).columns["input_ids"]
+    found, wanted = (
+        load_network(one, TextOptions()).encode([words[:30]], [words]).columns["input_ids"]
+        for one in (name, f"text:{model}")
+    )
+    assert len(found[0]) == 64 and found == wanted
 
 
 def test_the_hub_is_asked_in_silence(
