@@ -287,7 +287,7 @@ def _rerankings() -> Iterator[Job]:
     yield Job("rerank-compare", compare, needs="torch")
     yield Job("rerank-trees", f"rerank train {{c}} {_TREES} --output {{o}}/trees", needs="lightgbm")
     for target in ("lightgbm", "elasticsearch", "opensearch", "solr", "vespa"):
-        export = f"rerank export trees --to {target} --output {{o}}/{target}"
+        export = f"rerank export trees --to {target} --output {{o}}/to-{target}"
         yield Job(f"rerank-export-{target}", export, "rerank-trees", needs="lightgbm")
     custom = f"rerank train {{c}} {_NET} --feature again=lexical.run --output {{o}}/custom"
     yield Job("rerank-train-custom", custom, needs="torch")
