@@ -35,6 +35,7 @@ def make_pages_world(home: Path) -> None:
     _sgml(home / "new-topics.txt", _topics(rng, range(801, 804)))
     _qrels(home / "qrels.txt", texts, mine)
     (home / "weights.tsv").write_text("".join(f"{topic}\t{1 + int(topic) % 3}\n" for topic in mine))
+    (home / "priors.tsv").write_text("".join(f"{docno}\t{n % 5}\n" for n, docno in enumerate(texts)))
     _run(home / "other.txt", rng, texts, others)
     for name in ["run.txt", "first.run", "second.run", "baseline.run", "better.run", "other.run"]:
         _run(home / name, rng, texts, mine)

@@ -61,6 +61,7 @@ NOT_RUN = {
         "check-run cluster.run": "a run of the reader's own cluster",
         'search my-collection "bird flu"': "a document of the reader's own",
     },
+    "docs/howto/fuse.md": {"check-run cluster.run": "a run of the reader's own cluster"},
     "docs/howto/evaluate.md": {
         "judges qrels.txt gpt.txt": "labels of the reader's own models",
         "judge qrels.txt baseline.run": "runs that are not judged whole",

@@ -98,7 +98,7 @@ def test_the_answer_is_drawn_on_all_topics_beside_the_default(tmp_path: Path) ->
     result = run_experiment(pool, cross_validation(pool.topics, 5, seed=0), plan)
     write_results(tmp_path / "kept", [result], [pool], {})
     surface, gains = (own for own in draw(tmp_path / "kept", [result]) if own.lead)
-    row = result.row(plan.measures[0], "Direct")
+    row = result.row(plan.measures[0], result.fixed_method)
     assert row is not None and row.setting is not None
     # Five folds of unequal size: their means, weighted by topics, are the mean over all topics.
     assert result.surface is not None
