@@ -69,7 +69,10 @@ NOT_RUN = {
     },
     "docs/howto/gpu.md": {"rerank train": GPU, "rerank compare": GPU},
     "docs/howto/lucene.md": {"tune --index PATH": LUCENE, "index my-collection": LUCENE},
-    "docs/howto/rerank.md": {"rerank apply decoder:MODEL": "a causal language model"},
+    "docs/howto/rerank.md": {
+        "rerank apply decoder:MODEL": "a causal language model",
+        "rerank apply model.json": "a model of another program",
+    },
     "docs/howto/tune.md": {"tune irds:beir/nfcorpus/test": "a download"},
     "docs/text.md": {"rerank apply MODEL": "the run, which stands above"},
 }
