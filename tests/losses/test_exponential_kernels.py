@@ -62,7 +62,7 @@ def test_decay_stays_where_numbers_cease_to_be_normal(dtype: str, farthest: int)
     decays = each(_decays, np.array(beyond, dtype))
     assert (decays == decays[0]).all()
     least = np.finfo(dtype).smallest_normal
-    assert least <= decays[0] < np.e * least
+    assert least <= decays[0] < np.exp(1.0) * least
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

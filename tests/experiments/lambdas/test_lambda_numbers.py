@@ -89,7 +89,7 @@ def test_lambdaranks_jump_on_third_documents() -> None:
     ideal = 3.0 + 1.0 / np.log2(3.0)
     found = jump(checked_function(functions.lambdarank()), scores, labels, (0, 1), np.full(3, EPS), EPS)
     assert found.value[2] == pytest.approx(
-        -(1.0 - 1.0 / np.log2(3.0)) * (3.0 - 1.0) / ideal / (1.0 + np.e), abs=1e-12
+        -(1.0 - 1.0 / np.log2(3.0)) * (3.0 - 1.0) / ideal / (1.0 + np.exp(1.0)), abs=1e-12
     )
     assert found.value.sum() == pytest.approx(0.0, abs=1e-14)
 
