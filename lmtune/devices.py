@@ -82,7 +82,8 @@ def autocast(device: str | torch.device, *, bf16: bool) -> AbstractContextManage
     """Return a context with torch's autocast to bfloat16, or with autocast disabled."""
     kind = torch.device(device).type
     known = torch.amp.is_autocast_available(kind)
-    return torch.autocast(kind, torch.bfloat16, enabled=bf16) if known else nullcontext()
+    changes = known and (bf16 or torch.is_autocast_enabled(kind))
+    return torch.autocast(kind, torch.bfloat16, enabled=bf16) if changes else nullcontext()
 
 
 def as_current(device: torch.device) -> AbstractContextManager[Any]:

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import math
 import os
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -276,7 +277,10 @@ def _real(labels: Tensor) -> Tensor | None:
     """Return the mask of labels that are not padding; None if the labels are on the CPU and none is."""
     if not on_cpu(labels):
         return labels != PADDING
-    padding = wide(labels.detach()).numpy() == PADDING
+    values = wide(labels.detach()).numpy()
+    if values.min(initial=0) >= 0:
+        return None
+    padding = values == PADDING
     return torch.from_numpy(~padding) if padding.any() else None
 
 
@@ -327,7 +331,7 @@ class PaddedLists:
         real, score, label = mask.numpy(), scores.numpy(), wide(labels).numpy()
         if padded:
             score, label = np.where(real, score, score.dtype.type(0)), np.where(real, label, 0)
-        if not (label >= 0).all():
+        if not label.min(initial=0) >= 0:
             raise InputError(
                 "a label is negative or NaN",
                 value=label[~(label >= 0)][0].item(),
@@ -353,7 +357,7 @@ class PaddedLists:
     def relevant(self) -> Tensor:
         """Mask of queries with a label above 0, bool, shape (queries,)."""
         if self.on_cpu:
-            return torch.from_numpy((self.labels.numpy() > 0).any(axis=1))
+            return torch.from_numpy(self.labels.numpy().max(axis=1, initial=0) > 0)
         return (self.labels > 0).any(dim=1)
 
     def by_label(self, order: NDArray[np.int64] | None = None) -> ByLabel:
@@ -459,6 +463,7 @@ def run_kernel(
         lambda part: kernel(part.start, part.stop, *inputs, *out),
         queries,
         threads=min(cores(), torch.get_num_threads()) if many else 1,
+        seconds=math.inf if many else 0.0,
     )
     losses, gradients = (torch.from_numpy(array.astype(scores.dtype, copy=False)) for array in out)
     return losses, gradients
@@ -546,17 +551,37 @@ def evaluate(
 
     def compute(gradient_wanted: bool) -> LossAndGradient:
         if in_kernels and lists.on_cpu and batch.backend != "torch":
-            return in_kernels(lists)
-        return in_torch(lists, gradient_wanted)
+            losses, gradient = in_kernels(lists)
+        else:
+            losses, gradient = in_torch(lists, gradient_wanted)
+        return _reduced(lists, losses, gradient if gradient_wanted else None, batch.reduce)
 
+    return _differentiable(scores, compute)
+
+
+def _reduced(lists: PaddedLists, losses: Tensor, gradient: Tensor | None, reduce: Reduce) -> LossAndGradient:
+    """Reduce losses of queries to what a loss returns, and scale their gradient alike."""
+    if lists.on_cpu:  # NumPy, for torch takes ten times as long for so few numbers
+        counted = lists.relevant.numpy()
+        number = losses.numpy().dtype.type
+        value = np.where(counted, losses.numpy(), number(0))
+        share = counted.astype(value.dtype)
+        if reduce != "none":
+            value = value.sum()
+        if reduce == "mean":
+            count = number(max(counted.sum(), 1))
+            value, share = value / count, share / count
+        scaled = None if gradient is None else torch.from_numpy(gradient.numpy() * share[:, None])
+        return torch.from_numpy(np.asarray(value)), scaled
     counted = lists.relevant
-    losses = torch.where(counted, _differentiable(scores, compute), 0)
-    if not lists.on_cpu:
-        losses = losses.masked_fill(lists.wrong, torch.nan)
-    if batch.reduce == "none":
-        return losses
-    total = losses.sum()
-    return total / counted.sum().clamp(min=1) if batch.reduce == "mean" else total
+    losses = torch.where(counted, losses, 0).masked_fill(lists.wrong, torch.nan)
+    share = counted.to(losses.dtype)
+    if reduce != "none":
+        losses = losses.sum()
+    if reduce == "mean":
+        count = counted.sum().clamp(min=1)
+        losses, share = losses / count, share / count
+    return losses, None if gradient is None else gradient * share[:, None]
 
 
 def by_triton(
