@@ -1,4 +1,4 @@
-"""Listwise losses: ListNet, ListMLE, ApproxNDCG, NeuralNDCG, PiRank, and SONG and K-SONG on whole lists.
+"""Listwise losses, and SONG and K-SONG on whole lists.
 
 NeuralSort's and Sinkhorn's matrices have shape (lists, ranks, items). Items are sorted by falling score, with
 padding at the end. The matrix is the identity on padding, so intermediate steps need no mask.
@@ -38,7 +38,7 @@ from lmtune.losses.evaluation import (
 from lmtune.losses.list_kernels import listmle_queries, listnet_queries, neural_ndcg_queries, shuffle_ties
 from lmtune.losses.packing_kernels import discount_table
 from lmtune.losses.pairwise import row_slices, smooth_rank_gradient, smooth_ranks
-from lmtune.losses.plain_torch import discounts, ideal_dcg, loss_and_gradient, value_and_gradient
+from lmtune.losses.plain_torch import discounts, ideal_dcg, loss_and_gradient, ranks, value_and_gradient
 from lmtune.losses.songs.k_song import KSong
 from lmtune.losses.songs.pairs import RankOrShare
 from lmtune.losses.songs.songs import MARGIN, Song
@@ -275,6 +275,75 @@ def listnet(
             mask = labels != PADDING if mask is None else mask
             labels = labels / temperature
     return evaluate(LossCall(scores, labels, mask, reduce, backend), in_torch, in_kernels)
+
+
+@checked
+def sl_at_k(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    k: Annotated[int, Bounds(low=1)] = 10,
+    temperature: Positive = 1.0,
+    weight_temperature: Positive = 1.0,
+) -> Tensor:
+    r"""Compute SL@K: the softmax loss, in which relevant items below rank K count less.
+
+    .. math:: L_q = -\frac{1}{|R|} \sum_{i \in R} w_i \ln \frac{e^{s_i / T}}{\sum_j e^{s_j / T}}, \qquad
+        w_i = \frac{1}{1 + e^{-(s_i - b) / T_w}}
+
+    in nats, for the items R with labels above 0, where b is the K-th greatest score. The gradient treats w
+    as constant. For lists of fewer than K items, w is 1.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce
+        As in `lmtune.losses.ranknet`.
+    k : int
+        K, the cutoff of NDCG to optimise.
+    temperature, weight_temperature : float
+        T and T_w; above 0.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes or types do not match, or an option is invalid.
+
+    Notes
+    -----
+    Yang et al., Breaking the Top-K Barrier: Advancing Top-K Ranking Metrics Optimization in Recommender
+    Systems, KDD 2025. They sum over a user's items and estimate b by sampling; their scores are cosines, so
+    their temperatures are lower.
+
+    Examples
+    --------
+    For three equal scores, w is 1/2 and the softmax loss is ln 3:
+
+    >>> import torch
+    >>> round(float(sl_at_k(torch.zeros(1, 3), torch.tensor([[0, 2, 0]]), k=1)), 6)
+    0.549306
+    """
+
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        real = lists.scores.masked_fill(~lists.mask, -torch.inf)
+        items = real.shape[1]
+        least = real.topk(k, dim=1).values[:, -1:] if k <= items else torch.full_like(real[:, :1], -torch.inf)
+        relevant = lists.labels > 0
+        weight = torch.sigmoid((lists.scores - least) / weight_temperature)
+        weight = torch.where(relevant, weight, 0) / relevant.sum(dim=1, keepdim=True).clamp(min=1)
+        logarithm = (real / temperature).log_softmax(dim=1)
+        losses = -torch.where(relevant, weight * logarithm, 0).sum(dim=1)
+        if not gradient_wanted:
+            return losses, None
+        return losses, (logarithm.exp() * weight.sum(dim=1, keepdim=True) - weight) / temperature
+
+    return evaluate(LossCall(scores, labels, mask, reduce, "auto"), in_torch)
 
 
 _Ties = Literal["random", "shared"]
@@ -521,6 +590,65 @@ def approx_ndcg(
     options = {"alpha": alpha, "k": k, "alpha_k": alpha_k, "gains": gains}
     batch = LossCall(scores, labels, mask, reduce, backend)
     return evaluate(batch, in_torch, in_kernels, ("fused.approx_ndcg", options))
+
+
+@checked
+def adr_mse(
+    scores: Scores,
+    labels: Labels,
+    *,
+    mask: Tensor | None = None,
+    reduce: Reduce = "mean",
+    alpha: Positive = 1.0,
+) -> Tensor:
+    r"""Compute ADR-MSE: the mean squared error of smooth ranks, discounted by the labels' ranks.
+
+    .. math:: L_q = \frac{1}{n} \sum_i \frac{(r_i - \hat r_i)^2}{\log_2(1 + r_i)}
+
+    for a list of n items, with the smooth ranks of `approx_ndcg` and the ranks r by falling label. Items with
+    equal labels have their mean rank.
+
+    Parameters
+    ----------
+    scores, labels, mask, reduce
+        As in `lmtune.losses.ranknet`.
+    alpha : float
+        Steepness of the smooth ranks; above 0.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or shape (queries,) with ``reduce="none"``.
+
+    Raises
+    ------
+    InputError
+        If shapes or types do not match, or an option is invalid.
+
+    Notes
+    -----
+    Schlatt et al., Rank-DistiLLM: Closing the Effectiveness Gap Between Cross-Encoders and LLMs for Passage
+    Re-ranking, ECIR 2025; made for a teacher's order. ``ADRMSELoss`` of sentence-transformers averages over
+    the items of all queries instead of over queries.
+
+    Examples
+    --------
+    Two equal scores have the smooth rank 1.5, and the labels' ranks are 1 and 2:
+
+    >>> import torch
+    >>> round(float(adr_mse(torch.zeros(1, 2), torch.tensor([[1, 0]]))), 6)
+    0.203866
+    """
+
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
+        target = ranks(PaddedLists(lists.labels, lists.labels, lists.mask))
+        discounted = lists.mask / (lists.mask.sum(dim=1, keepdim=True).clamp(min=1) * torch.log2(1 + target))
+        error = smooth_ranks(lists, alpha) - target
+        slopes = 2 * discounted * error
+        gradient = smooth_rank_gradient(lists, alpha, slopes) if gradient_wanted else None
+        return (slopes * error).sum(dim=1) / 2, gradient
+
+    return evaluate(LossCall(scores, labels, mask, reduce, "auto"), in_torch)
 
 
 # Longest list for which the Triton kernel is used; for longer rows it compiles for minutes, or fails.

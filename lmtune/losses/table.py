@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from lmtune.losses.listwise import approx_ndcg, listmle, listnet, neural_ndcg, pirank
+from lmtune.losses.listwise import adr_mse, approx_ndcg, listmle, listnet, neural_ndcg, pirank, sl_at_k
 from lmtune.losses.pairwise import lambdarank, ndcg_loss2pp, ranknet
 from lmtune.losses.pointwise import binary_cross_entropy, margin_mse
 from lmtune.losses.songs.k_song import KSong
@@ -21,8 +21,10 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "pirank": pirank,
     "listnet": listnet,
     "listmle": listmle,
+    "slatk": sl_at_k,
     "binary-cross-entropy": binary_cross_entropy,
     "margin-mse": margin_mse,
+    "adr-mse": adr_mse,
 }
 
 SONGS: dict[str, Callable[..., Song | ListwiseCrossEntropy]] = {

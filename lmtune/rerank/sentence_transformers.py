@@ -31,6 +31,7 @@ from lmtune.rerank.text.cross_encoder import scores_in_pieces, split_by_count
 from lmtune.rerank.training.objectives import BatchLabels, make_objective
 
 __all__ = [
+    "ADRMSELoss",
     "ApproxNDCGLoss",
     "BinaryCrossEntropyLoss",
     "KSongLoss",
@@ -44,6 +45,7 @@ __all__ = [
     "NeuralNDCGLoss",
     "PiRankLoss",
     "RankNetLoss",
+    "SLatKLoss",
     "SongLoss",
 ]
 
@@ -223,9 +225,11 @@ ApproxNDCGLoss = _loss_class("ApproxNDCGLoss", "approxndcg")
 NeuralNDCGLoss = _loss_class("NeuralNDCGLoss", "neuralndcg")
 PiRankLoss = _loss_class("PiRankLoss", "pirank")
 ListNetLoss = _loss_class("ListNetLoss", "listnet")
+SLatKLoss = _loss_class("SLatKLoss", "slatk")
 ListMLELoss = _loss_class("ListMLELoss", "listmle")
 BinaryCrossEntropyLoss = _loss_class("BinaryCrossEntropyLoss", "binary-cross-entropy")
 MarginMSELoss = _loss_class("MarginMSELoss", "margin-mse")
+ADRMSELoss = _loss_class("ADRMSELoss", "adr-mse")
 SongLoss = _loss_class("SongLoss", "song")
 KSongLoss = _loss_class("KSongLoss", "k-song")
 ListwiseCrossEntropyLoss = _loss_class("ListwiseCrossEntropyLoss", "cross-entropy")

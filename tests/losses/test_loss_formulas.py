@@ -451,6 +451,43 @@ def test_margin_mse_is_the_mean_over_pairs_and_sentence_transformers() -> None:
     torch.testing.assert_close(LOSSES["margin-mse"](s[:, :2], y[:, :2]), pairs_of_two)
 
 
+def test_adr_mse_is_the_mean_over_items() -> None:
+    s, y = torch.randn(3, 7, dtype=torch.float64), torch.arange(21).reshape(3, 7) % 3
+    sizes = [7, 4, 2]
+    options: dict[str, Any] = {"mask": torch.arange(7) < torch.tensor(sizes)[:, None], "alpha": 2.0}
+    s.requires_grad_()
+    own = LOSSES["adr-mse"](s, y, reduce="none", **options)
+    for row, size in enumerate(sizes):
+        want = 0.0
+        for i in range(size):
+            others = [j for j in range(size) if j != i]
+            rank = 1 + sum(float(y[row, j] > y[row, i]) + float(y[row, j] == y[row, i]) / 2 for j in others)
+            smooth = 1 + sum(1 / (1 + math.exp(-2 * (s[row, j] - s[row, i]).item())) for j in others)
+            want += (rank - smooth) ** 2 / math.log2(1 + rank) / size
+        assert float(own[row]) == pytest.approx(want, rel=1e-12)
+    assert torch.autograd.gradcheck(lambda s: LOSSES["adr-mse"](s, y, reduce="none", **options), (s,))
+
+
+def test_sl_at_k_weighs_the_softmax_loss() -> None:
+    s, y = torch.randn(3, 7, dtype=torch.float64), torch.tensor([[2, 0, 0, 1, 0, 0, 1]] * 3)
+    sizes, k = [7, 4, 2], 3
+    mask = torch.arange(7) < torch.tensor(sizes)[:, None]
+    s.requires_grad_()
+    options = {"k": k, "temperature": 0.5, "weight_temperature": 2.0}
+    own = LOSSES["slatk"](s, y, mask=mask, reduce="none", **options)
+    want = torch.zeros(3, dtype=torch.float64)
+    for row, size in enumerate(sizes):
+        relevant = [i for i in range(size) if y[row, i] > 0]
+        least = sorted(s[row, :size].tolist())[-k] if size >= k else -math.inf
+        for i in relevant:
+            weight = 1 / (1 + math.exp(-(float(s[row, i]) - least) / 2.0))
+            softmax = torch.exp((s[row, :size] - s[row, i]) / 0.5).sum().log()
+            want[row] = want[row] + weight * softmax / len(relevant)
+    torch.testing.assert_close(own, want)
+    slopes = [torch.autograd.grad(value.sum(), s, retain_graph=True)[0] for value in (own, want)]
+    torch.testing.assert_close(*slopes)
+
+
 def test_listnet_with_a_temperature_is_the_divergence_from_a_teacher() -> None:
     s, y = (
         torch.randn(4, 6, dtype=torch.float64, requires_grad=True),
