@@ -1,4 +1,4 @@
-"""Rankers by name with options (networks, LambdaMART, custom learners), and the parser of such options."""
+"""Rankers by name with options (networks, trees, custom learners), and the parser of such options."""
 
 from __future__ import annotations
 
@@ -78,8 +78,60 @@ class TreeSettings:
         }
 
 
+@dataclass(frozen=True)
+class YetiSettings:
+    """Hyperparameters of YetiRank; see the help of each field.
+
+    The defaults are CatBoost's. The model is the same for any number of threads. The validation measure is
+    parsed as in `lmtune.rerank.settings.Settings`.
+
+    Raises
+    ------
+    InputError
+        If a value is out of bounds.
+    """
+
+    mode: str = option(
+        "ndcg",
+        "the measure whose differences weigh pairs; classic is YetiRank of 2011",
+        choices=("classic", "dcg", "ndcg", "mrr", "err", "map"),
+    )
+    depth: int = option(6, "depth of a tree", low=1, high=16)
+    learning_rate: float | None = option(
+        None, "shrinkage of each tree; by default CatBoost chooses it from the data", above=0, high=1
+    )
+    rounds: int = option(1000, "number of trees", low=1)
+    measure: str = option("ndcg@10", "the validation measure", flag="")
+    seed: int = option(0, "random seed", low=0, flag="")
+    threads: int = option(1, "threads that grow the trees; more are faster only for many rows", low=1)
+
+    def __post_init__(self) -> None:
+        check(self)
+        check_higher_is_better(self.measure)
+
+    @cached_property
+    def validation_measure(self) -> Measure:
+        """The measure that selects the number of trees on the validation queries."""
+        return parse_list_measure(self.measure)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters under CatBoost's names."""
+        mode = self.mode.title() if self.mode == "classic" else self.mode.upper()
+        return {
+            "loss_function": f"YetiRank:mode={mode}",
+            "depth": self.depth,
+            "learning_rate": self.learning_rate,
+            "iterations": self.rounds,
+            "random_seed": self.seed,
+            "thread_count": self.threads,
+            "allow_writing_files": False,
+            "logging_level": "Silent",
+        }
+
+
 LEARNERS: dict[str, tuple[type[Any], str]] = {
-    "lambdamart": (TreeSettings, "lmtune.rerank.learners.trees.TreeLearner")
+    "lambdamart": (TreeSettings, "lmtune.rerank.learners.trees.TreeLearner"),
+    "yetirank": (YetiSettings, "lmtune.rerank.learners.yeti.YetiLearner"),
 }
 """Learners other than networks, by name: the dataclass of their options, and the learner's import path."""
 
@@ -93,7 +145,7 @@ class Ranker:
     Attributes
     ----------
     name : str
-        ``"network"``, ``"lambdamart"``, or the name of a custom learner.
+        ``"network"``, ``"lambdamart"``, ``"yetirank"``, or the name of a custom learner.
     options : dict
         For example ``{"rounds": 500}``.
     label : str

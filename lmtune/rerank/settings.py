@@ -59,7 +59,9 @@ class Settings:
         read=parse_loss,
     )
     ranker: Ranker = usual(
-        NETWORK, "network (see --net, --loss) or lambdamart[:rounds=500:leaves=63], trees.", read=parse_ranker
+        NETWORK,
+        "network (see --net, --loss), or trees: lambdamart[:rounds=500:leaves=63], yetirank[:depth=4].",
+        read=parse_ranker,
     )
     network: str = usual(
         "b256",

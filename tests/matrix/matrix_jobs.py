@@ -286,6 +286,8 @@ def _rerankings() -> Iterator[Job]:
     )
     yield Job("rerank-compare", compare, needs="torch")
     yield Job("rerank-trees", f"rerank train {{c}} {_TREES} --output {{o}}/trees", needs="lightgbm")
+    yeti = "rerank train {c} --run lexical.run --ranker yetirank:rounds=3 --output {o}/yeti"
+    yield Job("rerank-yetirank", yeti, needs="catboost")
     for target in ("lightgbm", "elasticsearch", "opensearch", "solr", "vespa"):
         export = f"rerank export trees --to {target} --output {{o}}/to-{target}"
         yield Job(f"rerank-export-{target}", export, "rerank-trees", needs="lightgbm")

@@ -11,12 +11,13 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     ("one-topic", "compare.*|python-evaluate", "a comparison needs two topics or more"),
     (
         "one-topic",
-        "rerank-(train|train-custom|crossval|compare|trees)",
+        "rerank-(train|train-custom|crossval|compare|trees|yetirank)",
         "no validation topic|needs two topics",
     ),
     ("(two|three)-(topics|documents)", "rerank-(crossval|compare)", "no validation topic has a relevant"),
     ("one-document-runs", "rerank-(crossval|compare)", "no validation topic has a relevant"),
     ("one-document-runs", "rerank-trees", "too few training rows for a split"),
+    ("one-document-runs", "rerank-yetirank", "All train targets are equal"),
     ("odd-ids", "rerank-features", "cannot write a query: 'q#2'"),
     ("all-judged", "judge", "all documents that count are judged"),
 )
