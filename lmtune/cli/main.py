@@ -32,6 +32,7 @@ _COMMANDS = {
     "fuse": ("fuse", "Fuse runs and tune their weights.", "howto/fuse.md"),
     "rerank": ("rerank", "Rerank runs with learning to rank.", "howto/rerank.md"),
     "deploy": ("engines", "Write a tuned setting as a search engine's files.", "howto/deploy.md"),
+    "tune-engine": ("live", "Tune a query on a running OpenSearch or Elasticsearch.", "howto/live.md"),
     "check-run": ("engines", "Check that an engine's run matches the tuned setting.", "howto/deploy.md"),
     "check-engine": ("engines", "Index and query an engine, and check its run.", "howto/deploy.md"),
 }
@@ -41,7 +42,7 @@ _JOBS = {
     "Evaluate and compare": ("evaluate", "compare", "judges", "judge"),
     "Fuse": ("fuse",),
     "Rerank": ("rerank",),
-    "Deploy and check": ("deploy", "check-run", "check-engine"),
+    "Deploy and check": ("deploy", "tune-engine", "check-run", "check-engine"),
 }
 """Section of the help -> its commands."""
 _OTHER_NAMES = {

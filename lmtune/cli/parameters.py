@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-def _value(flag: str, text: str) -> tuple[str, float]:
+def read_value(flag: str, text: str) -> tuple[str, float]:
+    """Parse ``NAME=VALUE``."""
     name, equals, value = text.partition("=")
     if not equals:
         raise InputError(f"bad {flag}", value=text, accepted="NAME=VALUE, such as mu=1000")
     return name.strip(), read(float, value, f"{flag} {name}")
 
 
-def _range(text: str) -> tuple[str, tuple[float, float]]:
+def read_range(text: str) -> tuple[str, tuple[float, float]]:
+    """Parse ``NAME=LOW,HIGH``."""
     name, equals, bounds = text.partition("=")
     if not equals:
         raise InputError("bad --range", value=text, accepted="NAME=LOW,HIGH, such as mu=1,100000")
@@ -78,7 +80,7 @@ class SettingOptions:
         (),
         "Set a parameter; repeat for several. Default: the model's default values.",
         flag="--set",
-        read=partial(_value, "--set"),
+        read=partial(read_value, "--set"),
         separator=None,
         metavar="NAME=VALUE",
     )
@@ -112,7 +114,7 @@ class Ranges:
         (),
         "Range of a parameter, for all methods; repeat for several. Default: the model's.",
         flag="--range",
-        read=_range,
+        read=read_range,
         separator=None,
         metavar="NAME=LOW,HIGH",
     )
@@ -129,7 +131,7 @@ class Baseline:
     baseline: tuple[tuple[str, float], ...] = usual(
         (),
         "Compare with this setting, such as k1=0.9,b=0.4 (the row Default); default: the model's.",
-        read=lambda text: tuple(_value("--baseline", part) for part in text.split(",")),
+        read=lambda text: tuple(read_value("--baseline", part) for part in text.split(",")),
         metavar="NAME=VALUE,...",
     )
 

@@ -172,32 +172,49 @@ def write_results(
     InputError
         If the path is anything but an older results folder.
     """
-    folds = {
-        result.name: [{"train": fold.train, "test": fold.test} for fold in result.folds] for result in results
-    }
     names = parameters(results)
-    written = in_all_formats(partial(tuning_table, results)) | {
-        PARAMETER_TABLE: parameter_table(results).text(),
-        CHOSEN: csv_text((*NAMED, "fold", *names, *_MEANS, *_COUNTED, "bound", "ridge"), _chosen(results)),
-        FINAL: csv_text((*NAMED, *names, "train", "estimate", *_COUNTED, "ridge"), _final(results)),
+    written = result_files(results) | {
         NEAR: csv_text(("collection", *names, "bound"), _near(results, names)),
-        TOPICS: csv_text((*NAMED, "topic", "value"), _topics(results)),
         RECALL: csv_text((*NAMED, "recall", "precision"), _recall(results, pools, hits)),
         **({TEXTS: csv_text(("collection", "topic", "text"), _texts(results, texts))} if texts else {}),
-        FOLDS: json.dumps(folds, indent=1) + "\n",
     }
     grids = [surfaces(result, pool) for result, pool in zip(results, pools, strict=True)]
-    traces = [result.traces for result in results]
-    for file, frames in ((TRACE, traces), (SURFACE, grids), (PROFILES, lines)):
-        for result, by_name in zip(results, frames, strict=bool(frames)):
-            for name, frame in by_name.items():
-                written[file.format(file_name(result.name), file_name(name))] = frame_text(frame)
+    for file, frames in ((SURFACE, grids), (PROFILES, lines)):
+        written |= _frames(file, results, frames)
     if selected := {result.name: result.selected for result in results if result.selected}:
         record = {**record, "selected": selected}
     record = {**record, "fixed_methods": {result.name: result.fixed_method for result in results}}
     write_folder(
         path, KIND, written, record, lambda folder: _write_runs(folder / RUNS, results, pools, hits, progress)
     )
+
+
+def result_files(results: Sequence[CollectionResult]) -> dict[str, str]:
+    """Return the files of `write_results` that need only the results: tables, settings, topics, traces."""
+    folds = {
+        result.name: [{"train": fold.train, "test": fold.test} for fold in result.folds] for result in results
+    }
+    names = parameters(results)
+    return {
+        **in_all_formats(partial(tuning_table, results)),
+        PARAMETER_TABLE: parameter_table(results).text(),
+        CHOSEN: csv_text((*NAMED, "fold", *names, *_MEANS, *_COUNTED, "bound", "ridge"), _chosen(results)),
+        FINAL: csv_text((*NAMED, *names, "train", "estimate", *_COUNTED, "ridge"), _final(results)),
+        TOPICS: csv_text((*NAMED, "topic", "value"), _topics(results)),
+        FOLDS: json.dumps(folds, indent=1) + "\n",
+        **_frames(TRACE, results, [result.traces for result in results]),
+    }
+
+
+def _frames(
+    file: str, results: Sequence[CollectionResult], frames: Sequence[Mapping[str, pd.DataFrame]]
+) -> dict[str, str]:
+    """Return each collection's data frames as files."""
+    return {
+        file.format(file_name(result.name), file_name(name)): frame_text(frame)
+        for result, by_name in zip(results, frames, strict=bool(frames))
+        for name, frame in by_name.items()
+    }
 
 
 def _near(results: Sequence[CollectionResult], names: Sequence[str]) -> Iterator[tuple[object, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -19,7 +19,7 @@ from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import Count, count_callback, no_count
 from lmtune.tuning.space import ParameterSpace
-from lmtune.tuning.tuner import FitProgress, Point, SearchRecord, Tuner
+from lmtune.tuning.tuner import FitProgress, Point, SearchRecord, SettingRecord, Tuner
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -289,7 +289,24 @@ class CoordinateAscent(Tuner):
         climb_together([self], known, topics=topics, progress=self._report(progress))
         return self
 
-    def _search(self, record: SearchRecord, report: Count) -> _Search:
+    def maximise(self, objective: Callable[[list[Point]], list[float]], space: ParameterSpace) -> Self:
+        """Search on a function of settings, such as a measure of another system's rankings.
+
+        Parameters
+        ----------
+        objective : callable
+            Takes a list of settings, each in the order of the space, and returns their means.
+        space : ParameterSpace
+            The range of each parameter; the constructor's is not used.
+        """
+        search = self._search(SettingRecord(space, parse_measure(self.measure)), no_count)
+        points = next(search)
+        with contextlib.suppress(StopIteration):
+            while True:
+                points = search.send(objective(points))
+        return self
+
+    def _search(self, record: SettingRecord, report: Count) -> _Search:
         """Yield settings that are not in the record and receive their means, until all climbs have ended."""
         space, rng = record.space, np.random.default_rng(self.seed)
         starts = [space.start] if self.starts is None else map(space.vector, self.starts)
@@ -324,7 +341,7 @@ class CoordinateAscent(Tuner):
             report(len(begins) - len(asking), len(begins))
         self._close(record, [ends[start] for start in range(len(begins))])
 
-    def _close(self, record: SearchRecord, ends: Sequence[Point]) -> None:
+    def _close(self, record: SettingRecord, ends: Sequence[Point]) -> None:
         import pandas as pd
 
         record.close(self)

@@ -107,23 +107,15 @@ class Tuner(Plotted, ABC, by="summaries.tuner"):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-class SearchRecord:
-    """Measures settings on training topics, and stores their values, number and times for a fit.
+class SettingRecord:
+    """Stores measured settings with their values, number and times for a fit.
 
     Parameters
     ----------
-    pool : CandidatePool
-        The collection.
+    space : ParameterSpace
+        The range of each parameter.
     measure : Measure, optional
         The measure to maximise; None if the record stores costs, which are minimised.
-    space : ParameterSpace, optional
-        The range of each parameter; the formula's own ranges by default.
-    topics : sequence of str, optional
-        Topics to average over; all judged ones by default.
-    depth : int
-        Run depth.
-    threads : int, optional
-        Threads over topics; the number of cores by default.
     repeats : bool
         Whether a repeated setting gets a new row and counts as another evaluation.
 
@@ -131,47 +123,19 @@ class SearchRecord:
     ----------
     begin : float
         Start time of the search, from `time.monotonic`.
-    positions : numpy.ndarray of int64
-        The topics' positions in the pool.
     settings, values, starts, steps, seconds : list
         One entry per row: the setting, its mean, and the columns of `Tuner.results_` and `Tuner.seconds_`.
     """
 
-    def __init__(
-        self,
-        pool: CandidatePool,
-        measure: Measure | None,
-        *,
-        space: ParameterSpace | None,
-        topics: Sequence[str] | None,
-        depth: int = DEPTH,
-        threads: int | None = None,
-        repeats: bool = False,
-    ) -> None:
+    def __init__(self, space: ParameterSpace, measure: Measure | None, *, repeats: bool = False) -> None:
         self.begin = time.monotonic()
-        self.pool = pool
-        self.measure = measure
-        self.positions = pool.judged_positions(topics)
-        self.space = space_for(space, pool, self.positions)
-        self.depth = depth
-        self.threads = threads
-        self.repeats = repeats
+        self.space, self.measure, self.repeats = space, measure, repeats
         self.settings: list[Point] = []
         self.values: list[float] = []
         self.starts: list[int] = []
         self.steps: list[int] = []
         self.seconds: list[float] = []
         self._row: dict[Point, int] = {}
-
-    def evaluate(self, settings: Doubles, *, starts: Sequence[int] = (), step: int = 0) -> list[float]:
-        """Measure settings, shape (settings, parameters); record and return their means over the topics."""
-        assert self.measure is not None
-        values = measure_settings(
-            self.pool, settings, [self.measure], topics=self.positions, depth=self.depth, threads=self.threads
-        )
-        means: list[float] = self.pool.mean(values[:, :, 0], self.positions).tolist()
-        self.add(settings, means, starts=starts, step=step)
-        return means
 
     def add(
         self, settings: Doubles, values: Sequence[float], *, starts: Sequence[int] = (), step: int = 0
@@ -215,6 +179,58 @@ class SearchRecord:
         tuner.seconds_ = self.seconds
         tuner.best_value_ = self.values[self.best]
         set_best_setting(tuner, self.space, self.settings[self.best])
+
+
+class SearchRecord(SettingRecord):
+    """Measures settings on training topics of a pool, and stores them.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        The collection.
+    measure, repeats
+        As for `SettingRecord`.
+    space : ParameterSpace, optional
+        The range of each parameter; the formula's own ranges by default.
+    topics : sequence of str, optional
+        Topics to average over; all judged ones by default.
+    depth : int
+        Run depth.
+    threads : int, optional
+        Threads over topics; the number of cores by default.
+
+    Attributes
+    ----------
+    positions : numpy.ndarray of int64
+        The topics' positions in the pool.
+    """
+
+    def __init__(
+        self,
+        pool: CandidatePool,
+        measure: Measure | None,
+        *,
+        space: ParameterSpace | None,
+        topics: Sequence[str] | None,
+        depth: int = DEPTH,
+        threads: int | None = None,
+        repeats: bool = False,
+    ) -> None:
+        self.pool = pool
+        self.positions = pool.judged_positions(topics)
+        super().__init__(space_for(space, pool, self.positions), measure, repeats=repeats)
+        self.depth = depth
+        self.threads = threads
+
+    def evaluate(self, settings: Doubles, *, starts: Sequence[int] = (), step: int = 0) -> list[float]:
+        """Measure settings, shape (settings, parameters); record and return their means over the topics."""
+        assert self.measure is not None
+        values = measure_settings(
+            self.pool, settings, [self.measure], topics=self.positions, depth=self.depth, threads=self.threads
+        )
+        means: list[float] = self.pool.mean(values[:, :, 0], self.positions).tolist()
+        self.add(settings, means, starts=starts, step=step)
+        return means
 
 
 def set_best_setting(tuner: Tuner, space: ParameterSpace, point: Sequence[float]) -> None:
