@@ -66,7 +66,7 @@ class Settings:
     network: str = usual(
         "b256",
         "linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2]; text:MODEL, a"
-        " cross-encoder (folder, package or name on the Hub); decoder:MODEL, a prompted causal model.",
+        " cross-encoder (folder, package or name on the Hub); decoder:MODEL, a prompted language model.",
         flag="--net",
     )
     dropout: float = option(
@@ -266,7 +266,7 @@ class TextOptions:
     batch_tokens : int, optional
         Tokens per forward pass, padding included; see `CrossEncoder.batch_tokens`.
     prompt, answers, lora
-        For ``decoder:MODEL``; see `lmtune.rerank.text.decoder.wrap_causal`.
+        For ``decoder:MODEL``; see `lmtune.rerank.text.decoder.wrap_decoder`.
     """
 
     template: str = option(

@@ -343,10 +343,10 @@ def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> _L
     Parameters
     ----------
     name : str
-        ``text:MODEL`` or ``decoder:MODEL``; see `find_language_model`, and for causal models
+        ``text:MODEL`` or ``decoder:MODEL``; see `find_language_model`, and for prompted models
         `lmtune.rerank.text.decoder`.
     options : TextOptions
-        A causal model uses the prompt, the answers and the adapters' rank.
+        A prompted model uses the prompt, the answers and the adapters' rank.
     seed : int
         Seed of new weights, such as those of a missing last layer. Torch's global generator does not
         change.
@@ -370,11 +370,10 @@ def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> _L
         )
         how = {"use_safetensors": True, "dtype": torch.float32}
         if name.startswith(DECODER):
-            causal = load_pretrained(
-                transformers.AutoModelForCausalLM.from_pretrained, folder, "model", **how
-            )
-            _checked_pair(causal, tokenizer, folder, pads=False)
-            model = decoder.wrap_causal(causal, tokenizer, options.prompt, options.answers, options.lora)
+            config = load_pretrained(transformers.AutoConfig.from_pretrained, folder, "configuration")
+            asked = load_pretrained(decoder.auto_class(config).from_pretrained, folder, "model", **how)
+            _checked_pair(asked, tokenizer, folder, pads=False)
+            model = decoder.wrap_decoder(asked, tokenizer, options.prompt, options.answers, options.lora)
         else:
             load = transformers.AutoModelForSequenceClassification.from_pretrained
             model, found = load_pretrained(
@@ -382,7 +381,7 @@ def load_language_model(name: str, options: TextOptions, *, seed: int = 0) -> _L
             )
             missing = tuple(sorted(found["missing_keys"]))
             if options.lora and not isinstance(model, decoder.YesOrNo):
-                raise InputError("only causal models support lora", value=name, accepted=f"{DECODER}MODEL")
+                raise InputError("only prompted models support lora", value=name, accepted=f"{DECODER}MODEL")
     return _checked_pair(model, tokenizer, folder)._replace(missing=missing)
 
 

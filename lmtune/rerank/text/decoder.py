@@ -1,8 +1,9 @@
-"""Rerankers that prompt a causal language model to answer yes or no.
+"""Rerankers that prompt a language model to answer yes or no.
 
-The score is the difference of the two answers' logits at the end of a prompt with both texts. The softmax
-over the two logits is the probability of relevance (Nogueira et al., Document Ranking with a Pretrained
-Sequence-to-Sequence Model, Findings of EMNLP 2020, with "true" and "false").
+The score is the difference of the two answers' logits after a prompt with both texts: at the prompt's end, or
+as the first word of a sequence-to-sequence model. The softmax over the two logits is the probability of
+relevance (Nogueira et al., Document Ranking with a Pretrained Sequence-to-Sequence Model, Findings of EMNLP
+2020: monoT5, whose answers are "true" and "false").
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ class YesOrNoConfig(transformers.PretrainedConfig):  # type: ignore[no-untyped-c
 
 
 class YesOrNo(transformers.PreTrainedModel):  # type: ignore[no-untyped-call]
-    """Scores prompts by the logits of two answers at the last token.
+    """Scores prompts by the logits of two answers at the last token, or at the first of the model's output.
 
     Parameters
     ----------
     config : YesOrNoConfig
-        The causal model's configuration, the two answers' tokens, and the rank of the trained adapters
+        The language model's configuration, the two answers' tokens, and the rank of the trained adapters
         (LoRA, Hu et al., ICLR 2022); rank 0 trains all weights.
     """
 
@@ -49,7 +50,7 @@ class YesOrNo(transformers.PreTrainedModel):  # type: ignore[no-untyped-call]
     def __init__(self, config: YesOrNoConfig) -> None:
         super().__init__(config)
         parts = transformers.AutoConfig.for_model(**config.decoder)
-        self.decoder = transformers.AutoModelForCausalLM.from_config(parts)  # type: ignore[no-untyped-call]
+        self.decoder = auto_class(parts).from_config(parts)
         self.adapt()
         self.post_init()  # type: ignore[no-untyped-call]
 
@@ -62,7 +63,7 @@ class YesOrNo(transformers.PreTrainedModel):  # type: ignore[no-untyped-call]
         return loaded
 
     def adapt(self) -> None:
-        """Add LoRA adapters to the causal model's matrices if the configuration has a rank."""
+        """Add LoRA adapters to the language model's matrices if the configuration has a rank."""
         if self.config.lora:
             import peft
 
@@ -79,35 +80,42 @@ class YesOrNo(transformers.PreTrainedModel):  # type: ignore[no-untyped-call]
             weight.requires_grad_(not self.config.lora or "lora_" in name)
 
     def get_input_embeddings(self) -> Any:
-        """Return the causal model's input embeddings."""
+        """Return the language model's input embeddings."""
         return self.decoder.get_input_embeddings()
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, **_others: Tensor
     ) -> SequenceClassifierOutput:
         """Score prompts, shape (prompts, tokens), padded on either side; logits have shape (prompts, 1)."""
-        positions = torch.arange(input_ids.shape[1], device=input_ids.device)
-        last = (positions * attention_mask).argmax(dim=1)
-        output = self.decoder.base_model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            position_ids=(attention_mask.cumsum(dim=1) - 1).clamp(min=0),
-            use_cache=False,
-        )
-        state = output.last_hidden_state[torch.arange(len(last), device=last.device), last]
-        logits = self.decoder.get_output_embeddings()(state)
+        prompts = {"input_ids": input_ids, "attention_mask": attention_mask, "use_cache": False}
+        if self.decoder.config.is_encoder_decoder:
+            start = input_ids.new_full((len(input_ids), 1), self.decoder.config.decoder_start_token_id)
+            logits = self.decoder(**prompts, decoder_input_ids=start).logits[:, 0]
+        else:
+            places = (attention_mask.cumsum(dim=1) - 1).clamp(min=0)
+            output = self.decoder.base_model(**prompts, position_ids=places)
+            last = (torch.arange(input_ids.shape[1], device=input_ids.device) * attention_mask).argmax(dim=1)
+            state = output.last_hidden_state[torch.arange(len(last), device=last.device), last]
+            logits = self.decoder.get_output_embeddings()(state)
         yes, no = self.config.answers
         return SequenceClassifierOutput(logits=logits[:, [yes]] - logits[:, [no]])
 
 
-def wrap_causal(decoder: Any, tokenizer: Any, prompt: str, answers: str, lora: int) -> YesOrNo:
-    """Create a reranker from a causal model, and make its tokenizer add the prompt.
+def auto_class(config: Any) -> Any:
+    """Return transformers' class that loads the language model of a configuration."""
+    return (
+        transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
+    )
+
+
+def wrap_decoder(decoder: Any, tokenizer: Any, prompt: str, answers: str, lora: int) -> YesOrNo:
+    """Create a reranker from a language model, and make its tokenizer add the prompt.
 
     Parameters
     ----------
     decoder, tokenizer
-        A causal model and its tokenizer, of transformers. The tokenizer is changed: it inserts each pair into
-        the prompt, and pads on the right.
+        A causal or sequence-to-sequence model and its tokenizer, of transformers. The tokenizer is changed:
+        it inserts each pair into the prompt, and pads on the right.
     prompt : str
         Text with {query} and {document}, each once, in any order. Only query and document are truncated.
     answers : str
@@ -126,15 +134,22 @@ def wrap_causal(decoder: Any, tokenizer: Any, prompt: str, answers: str, lora: i
     tokens = [tokenizer(word, add_special_tokens=False).input_ids for word in answers.split(",")]
     if [len(one) for one in tokens] != [1, 1] or tokens[0] == tokens[1]:
         raise InputError("bad answers", value=answers, accepted=_ANSWERS)
-    has_bos = tokenizer.bos_token_id is not None and tokenizer("a").input_ids[0] == tokenizer.bos_token_id
+    first, last = (tokenizer("a").input_ids[end] for end in (0, -1))
+    has_bos = tokenizer.bos_token_id is not None and first == tokenizer.bos_token_id
+    # A causal model would answer after the end mark.
+    encodes = decoder.config.is_encoder_decoder
+    has_eos = encodes and tokenizer.eos_token_id is not None and last == tokenizer.eos_token_id
     special_tokens, template = [], []
     for number, part in enumerate(parts):
         if number % 2:
             template.append({"query": "$A:0", "document": "$B:1"}[part])
             continue
-        ids = tokenizer(part, add_special_tokens=False).input_ids
+        # SentencePiece adds a blank before each text.
+        ids = tokenizer(part.strip() if encodes else part, add_special_tokens=False).input_ids
         if number == 0 and has_bos:
             ids = [tokenizer.bos_token_id, *ids]
+        if number == len(parts) - 1 and has_eos:
+            ids = [*ids, tokenizer.eos_token_id]
         if ids:
             name, tokens_of_part = f"<prompt {number}>", tokenizer.convert_ids_to_tokens(ids)
             special_tokens.append({"id": name, "ids": ids, "tokens": tokens_of_part})

@@ -1,4 +1,4 @@
-"""Causal models that answer yes or no, against the model itself asked by hand."""
+"""Language models that answer yes or no, against the model itself asked by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytest.importorskip("peft", reason="the extra 'text' is not installed")
 import torch
 import transformers
 from tiny_bert import tiny_bert
-from tiny_gpt import tiny_gpt
+from tiny_gpt import tiny_gpt, tiny_t5
 
 from lmtune.errors import InputError
 from lmtune.rerank.loss_names import parse_loss
@@ -57,6 +57,34 @@ def test_scores_are_the_models_own(gpt: Path, lora: int) -> None:
     scores = network.score_pairs(network.encode(["panda"] * 3, list(TEXTS.values()))).tolist()
     wanted = [asked(gpt, f"query : panda document : {text} relevant :") for text in TEXTS.values()]
     assert scores == pytest.approx(wanted, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("lora", [0, 4])
+def test_a_sequence_to_sequence_model_answers_first(tmp_path: Path, lora: int) -> None:
+    folder = tiny_t5(tmp_path / "t5")
+    options = TextOptions(prompt="Query: {query} Document: {document} Relevant:", lora=lora)
+    reranker = load_model(f"decoder:{folder}", text={**vars(options)})
+    kind: Any = transformers.AutoModelForSeq2SeqLM
+    t5, read = kind.from_pretrained(folder).eval(), transformers.AutoTokenizer.from_pretrained(folder)
+    wanted = []
+    for query in ("panda", "whale", "paris"):
+        for text in TEXTS.values():
+            prompt = read(f"Query: {query} Document: {text} Relevant:", return_tensors="pt").input_ids
+            assert prompt[0, -1] == read.eos_token_id
+            with torch.no_grad():
+                logits = t5(input_ids=prompt, decoder_input_ids=torch.tensor([[0]])).logits[0, 0]
+            yes, no = (read.get_vocab()[word] for word in ("yes", "no"))
+            wanted.append(float(logits[yes] - logits[no]))
+    np.testing.assert_allclose(reranker.score(lists(options)), wanted, rtol=1e-4, atol=1e-6)
+    assert np.ptp(wanted) > 0.01
+    settings = Settings(
+        loss=parse_loss("ranknet"), network=f"decoder:{folder}", epochs=4, batch_size=3, learning_rate=0.01
+    )
+    trained = fit(lists(options), lists(options), settings)
+    assert min(epoch.loss for epoch in trained.history[1:]) < trained.history[0].loss
+    save_model(tmp_path / "model", Reranker(trained, (), {"text": {**vars(options)}, "depth": 10}), {})
+    again = load_model(tmp_path / "model")
+    np.testing.assert_allclose(again.score(lists(options)), trained.score(lists(options)), rtol=1e-5)
 
 
 def test_the_document_may_come_first_and_answers_be_others(gpt: Path) -> None:
@@ -159,5 +187,5 @@ def test_bad_prompts_and_answers_are_refused(gpt: Path, options: dict[str, Any],
 
 
 def test_adapters_are_of_decoders_alone(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="only causal models support lora"):
+    with pytest.raises(InputError, match="only prompted models support lora"):
         load_network(f"text:{tiny_bert(tmp_path)}", TextOptions(lora=4))
