@@ -95,8 +95,8 @@ def tune_engine(
 
     Examples
     --------
-    lmtune tune-engine http://localhost:9200/index my-collection --query query.json --range title=0.1,10
-    lmtune tune-engine http://localhost:9200/index irds:beir/scifact/test --query query.json --range title=0,9
+    lmtune tune-engine http://host:9200/docs folder --query q.json --range a=0,9
+    lmtune tune-engine http://host/docs irds:vaswani --query q.json --range a=1,5
     """
     measures = parse_measures(search.measures)
     check_reads_gains(measures)
