@@ -29,7 +29,13 @@ _Value = TypeVar("_Value", float, int)
 
 TOPIC = ("qid", "query_id", "q_id", "query-id", "topic")
 DOCNO = ("docno", "doc_id", "docid", "corpus-id")
-_RANKED = ((*TOPIC, "query", "Query Text"), (*DOCNO, "Doc ID"))
+QUERY_TEXT = ("query", "Query Text")
+"""Columns of Quepid with a topic's text, which is also its name."""
+
+QUERIES, RATINGS = "querySetQueries", "judgmentRatings"
+"""Keys of OpenSearch's Search Relevance Workbench: the entries of a query set and of a judgment list."""
+
+_RANKED = ((*TOPIC, *QUERY_TEXT), (*DOCNO, "Doc ID"))
 _GRADES = ("label", "relevance", "rel", "gain", "grade", "rating", "Rating")
 _LARGEST_GAIN = 999_999_999
 _TEXT = ("text", "contents", "title", "body")
@@ -95,9 +101,12 @@ def read_table(path: PathLike) -> Any:
         return _frame_of_parquet(path)
     data = read_bytes(path)
     try:
-        return parse_json(data, pairs=_distinct_keys)
+        content = parse_json(data, pairs=_distinct_keys)
     except ValueError as error:
         raise InputError(f"not JSON: {error}", file=path) from None
+    with FilePosition(path):
+        lists = workbench_lists(content, RATINGS)
+        return content if lists is None else [*_workbench_gains(lists)]
 
 
 def swapped_files_error(path: PathLike, kind: Kind) -> InputError:
@@ -229,7 +238,10 @@ def rows_of(data: Any, kind: Kind, name: str) -> Iterable[tuple[Any, ...]]:
             raise InputError(f"no column {missing[0]}", file=name, value=names, accepted=" or ".join(missing))
         if kind is QRELS and chosen[-1] == "score" and "rank" in names:
             raise swapped_files_error(name, RUN)
-        return zip(*(data[column] for column in chosen), strict=True)
+        columns = [data[column] for column in chosen]
+        if chosen[0] in QUERY_TEXT and kind.columns[0] == _RANKED[0]:
+            columns[0] = [*map(name_by_text, columns[0])]
+        return zip(*columns, strict=True)
     if hasattr(data, "to_dict"):
         data = data.to_dict()
     if isinstance(data, Mapping):
@@ -268,7 +280,63 @@ def _of_records(data: Iterable[Any], kind: Kind, name: str) -> Iterator[tuple[An
             raise InputError(
                 f"a row has no {missing}", file=name, line=row, value=record, accepted=kind.accepted
             )
+        if kind.columns[0] == _RANKED[0] and field_of_row(record, TOPIC) is None:
+            values[0] = name_by_text(values[0])
         yield tuple(values)
+
+
+def name_by_text(query: Any) -> Any:
+    """Return the identifier of a topic that is named by its text: the words, joined by ``_``."""
+    return "_".join(query.split()) if isinstance(query, str) else query
+
+
+def workbench_lists(content: Any, key: str) -> list[Any] | None:
+    """Return the entries of query sets or judgment lists of OpenSearch's Search Relevance Workbench.
+
+    Parameters
+    ----------
+    content : object
+        Parsed JSON: a list as it is imported, or an answer of the workbench, which may have several.
+    key : str
+        ``"querySetQueries"`` or ``"judgmentRatings"``.
+
+    Returns
+    -------
+    list or None
+        The entries; None for other content.
+    """
+    if not isinstance(content, dict):
+        return None
+    if isinstance(content.get(key), list):
+        return list(content[key])
+    hits = content.get("hits")
+    found = hits.get("hits") if isinstance(hits, dict) else None
+    if not isinstance(found, list) or "_shards" not in content:
+        return None
+    sources = [hit.get("_source") if isinstance(hit, dict) else None for hit in found]
+    lists = [workbench_lists(source, key) for source in sources]
+    return [entry for entries in lists if entries is not None for entry in entries] if any(lists) else None
+
+
+def _workbench_gains(entries: list[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the ratings of judgment lists as rows; ratings are texts such as ``"2.000"`` there."""
+    for entry in entries:
+        is_rated = isinstance(entry, dict) and isinstance(entry.get("ratings"), list)
+        for rating in entry["ratings"] if is_rated else [None]:
+            if (
+                not isinstance(rating, dict)
+                or not {"docId", "rating"} <= rating.keys()
+                or "query" not in entry
+            ):
+                raise InputError(
+                    "not a list of ratings", value=entry, accepted="query and ratings of docId, rating"
+                )
+            gain = rating["rating"]
+            yield {
+                "query": entry["query"],
+                "docno": rating["docId"],
+                "rating": _number(gain) if isinstance(gain, str) else gain,
+            }
 
 
 def field_of_row(record: Any, names: Iterable[str]) -> Any:

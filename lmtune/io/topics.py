@@ -1,7 +1,8 @@
-"""Topics, with plain or weighted queries, in TREC SGML, TREC XML, tab-separated lines or JSON lines."""
+"""Topics, with plain or weighted queries, in TREC SGML or XML, tab-separated lines, JSON lines or CSV."""
 
 from __future__ import annotations
 
+import csv
 import importlib
 import math
 import re
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple, Self
 from lmtune.errors import FilePosition, InputError, PathLike
 from lmtune.io.digests import parse_json
 from lmtune.io.files import atomic_write, read_lines
+from lmtune.io.rows import QUERIES, QUERY_TEXT, RATINGS, name_by_text, workbench_lists
 from lmtune.io.trec_documents import ENTITY, decode_entities
 
 Weight = float | tuple[float, ...]
@@ -321,7 +323,7 @@ def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[s
     Parameters
     ----------
     path : path-like
-        A UTF-8 file, plain or compressed, in one of four formats:
+        A UTF-8 file, plain or compressed, in one of five formats:
 
         - TREC SGML: ``<top>``, ``<num>``, ``<title>``, ``<desc>``, ``<narr>``; closing tags of fields are
           optional;
@@ -329,7 +331,9 @@ def read_topics(path: PathLike, *, fields: Sequence[str] = ("title",)) -> dict[s
           ``narrative``, or with only a text;
         - lines of ``id<TAB>text``, optionally with a header line;
         - JSON lines with an identifier (``_id``, ``id``, ``qid``, ...) and ``text``, ``title`` or ``query``,
-          or ``terms`` with weights: ``{"fish": 2.5}`` or ``"fish^2.5 oil"``.
+          or ``terms`` with weights: ``{"fish": 2.5}`` or ``"fish^2.5 oil"``;
+        - queries without identifiers: Quepid's CSV, and query sets or judgment lists of OpenSearch's Search
+          Relevance Workbench. The identifier is the text, with ``_`` between words.
     fields : sequence of {"title", "desc", "narr"}
         The SGML or XML fields that form the query, joined by a space in this order. The other formats have
         only a title.
@@ -457,15 +461,20 @@ def _tsv_topics(position: FilePosition, lines: list[tuple[int, str]]) -> Iterato
         yield Topic(identifier, {"title": columns[1]}, position.line)
 
 
-def _json_topics(position: FilePosition, lines: list[tuple[int, str]]) -> Iterator[Topic]:
+def _json_object(text: str, line: int) -> dict[str, Any]:
     accepted = "one JSON object a line"
+    try:
+        record = parse_json(text)
+    except ValueError as error:
+        raise InputError(f"not JSON ({error})", line=line, value=text, accepted=accepted) from None
+    if not isinstance(record, dict):
+        raise InputError("not a JSON object", line=line, value=text, accepted=accepted)
+    return record
+
+
+def _json_topics(position: FilePosition, lines: list[tuple[int, str]]) -> Iterator[Topic]:
     for position.line, line in lines:
-        try:
-            record = parse_json(line)
-        except ValueError as error:
-            raise InputError(f"not JSON ({error})", value=line, accepted=accepted) from None
-        if not isinstance(record, dict):
-            raise InputError("not a JSON object", value=line, accepted=accepted)
+        record = _json_object(line, position.line)
         identifier = next((record[key] for key in _ID_KEYS if key in record), None)
         text = next((record[key] for key in _TEXT_KEYS if key in record), None)
         if _WEIGHTS_KEY in record:
@@ -507,6 +516,63 @@ def _check_identifier(identifier: str) -> None:
         )
 
 
+_TEXT_KEY = "queryText"
+
+
+def _is_named_by_text(lines: list[tuple[int, str]]) -> bool:
+    """Return whether the topics have texts only: CSV of Quepid, or JSON of the Search Relevance Workbench."""
+    if lines[0][1].lstrip().startswith("{"):
+        return any(f'"{key}"' in line for _, line in lines for key in (_TEXT_KEY, QUERIES, RATINGS))
+    header = lines[0][1].strip().split(",")
+    return "\t" not in lines[0][1] and len(header) > 1 and not {*QUERY_TEXT}.isdisjoint(header)
+
+
+def _topics_named_by_text(position: FilePosition, lines: list[tuple[int, str]]) -> Iterator[Topic]:
+    """Yield each different text once; ratings of a query repeat it."""
+    seen: dict[str, str] = {}
+    is_json = lines[0][1].lstrip().startswith("{")
+    for position.line, text in _json_texts(lines) if is_json else _csv_texts(lines):
+        if not isinstance(text, str) or not text.split():
+            raise InputError("a query has no text", value=text, accepted="at least one word")
+        name, words = name_by_text(text), " ".join(text.split())
+        if name in seen and seen[name] != words:
+            raise InputError("two queries have the same name", value=name, accepted="different words")
+        if name not in seen:
+            _check_identifier(name)
+            seen[name] = words
+            yield Topic(name, {"title": words}, position.line)
+
+
+def _csv_texts(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    rows = csv.reader((f"{line}\n" for _, line in lines), strict=True)
+    header = next(rows)
+    column = next(header.index(name) for name in QUERY_TEXT if name in header)
+    try:
+        for cells in rows:
+            line = lines[rows.line_num - 1][0]
+            if len(cells) != len(header):
+                raise InputError(f"{len(cells)} columns", line=line, value=cells, accepted=f"{len(header)}")
+            yield line, cells[column]
+    except csv.Error as error:
+        raise InputError(f"not CSV: {error}", line=lines[rows.line_num - 1][0]) from None
+
+
+def _json_texts(lines: list[tuple[int, str]]) -> Iterator[tuple[int, Any]]:
+    first = lines[0][0]
+    try:
+        content = [(first, parse_json("".join(line for _, line in lines)))]
+    except ValueError:
+        content = [(number, _json_object(line, number)) for number, line in lines]
+    for number, record in content:
+        for key in (QUERIES, RATINGS):
+            entries = workbench_lists(record, key)
+            if entries is not None:
+                break
+        for entry in [record] if entries is None else entries:
+            texts = entry if isinstance(entry, dict) else {}
+            yield number, texts.get(_TEXT_KEY, texts.get("query"))
+
+
 class TopicFormat(NamedTuple):
     """A format of topic files.
 
@@ -531,6 +597,7 @@ class TopicFormat(NamedTuple):
 TOPIC_FORMATS = (
     TopicFormat(("xml",), _is_xml, _xml_topics, has_fields=True),
     TopicFormat(("trec", "sgml"), _is_markup, _sgml_topics, has_fields=True),
+    TopicFormat((), _is_named_by_text, _topics_named_by_text),
     TopicFormat(("jsonl",), lambda lines: lines[0][1].lstrip().startswith("{"), _json_topics),
     TopicFormat(("tsv", "txt"), lambda _: True, _tsv_topics),
 )

@@ -16,6 +16,7 @@ from lmtune.cli.main import run as lmtune_command
 from lmtune.errors import InputError
 from lmtune.io.qrels import read_qrels
 from lmtune.io.runs import read_run
+from lmtune.io.topics import read_topics
 
 RUN = [("007", "a", 2.5), ("007", "b", -1.0), ("x y", "a", 3e-7)]
 QRELS = [("007", "a", 2), ("007", "c", 0), ("x y", "a", -1)]
@@ -58,11 +59,16 @@ def test_tables_are_what_their_rows_are(
 ) -> None:
     topic, docno, score, label = names
     path = tmp_path / f"mine{suffix}"
+    is_text = topic == "query" and suffix != ".JSON"  # topics named by their texts get one word as identifier
+
+    def expected(rows: list[Any]) -> dict[str, dict[str, Any]]:
+        return nested([(own.replace(" ", "_") if is_text else own, *rest) for own, *rest in rows])
+
     WRITERS[suffix](frame(RUN, (topic, docno, score)), path)
-    assert read_run(path) == nested(RUN)
+    assert read_run(path) == expected(RUN)
     for kind in (int, float):
         WRITERS[suffix](frame(QRELS, (topic, docno, label)).astype({label: kind}), path)
-        assert read_qrels(path) == nested(QRELS)
+        assert read_qrels(path) == expected(QRELS)
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
@@ -163,11 +169,97 @@ def test_damaged_tables_are_refused_in_one_line(suffix: str, tmp_path: Path) -> 
     assert refused > 50
 
 
-def test_exports_of_quepid_are_judgments(tmp_path: Path) -> None:
+def test_exports_of_quepid_are_judgments_and_topics(tmp_path: Path) -> None:
     basic, detail = tmp_path / "basic.csv", tmp_path / "detail.csv"
-    basic.write_text('query,docid,rating\n"star wars",11,3\n"star wars",12,0\n')
+    basic.write_text('query,docid,rating\n"star wars",11,3\n"star  wars",12,0\n"rambo, 2",5,1\n')
     detail.write_text(
         "Team Name,Case Name,Case ID,Query Text,Doc ID,Doc Position,Title,Rating,Field1\n"
-        "T,C,1,star wars,11,1,Star,3,x\nT,C,1,star wars,12,2,Wars,0,x\n"
+        'T,C,1,star wars,11,1,Star,3,x\nT,C,1,star wars,12,2,Wars,0,x\nT,C,1,"rambo, 2",5,1,Rambo,1,x\n'
     )
-    assert read_qrels(basic) == read_qrels(detail) == {"star wars": {"11": 3, "12": 0}}
+    expected = {"star_wars": {"11": 3, "12": 0}, "rambo,_2": {"5": 1}}
+    assert read_qrels(basic) == read_qrels(detail) == expected
+    assert read_topics(basic) == read_topics(detail) == {"star_wars": "star wars", "rambo,_2": "rambo, 2"}
+    snapshot = tmp_path / "snapshot.csv"  # a run has the same names
+    snapshot.write_text("Snapshot Name,Query Text,Doc ID,rank\nS,star wars,12,1\nS,star wars,11,2\n")
+    assert read_run(snapshot) == {"star_wars": {"12": -1.0, "11": -2.0}}
+    notes = tmp_path / "needs.csv"
+    notes.write_text('query,information_need\nstar wars,"films,\nnot books"\nrambo,the film\n')
+    assert read_topics(notes) == {"star_wars": "star wars", "rambo": "rambo"}
+
+
+_RATINGS = [
+    {
+        "query": "red dress",
+        "ratings": [{"docId": "B1", "rating": "3.000"}, {"docId": "B2", "rating": "0.000"}],
+    },
+    {"query": "jeans", "ratings": [{"docId": "B2", "rating": 1}]},
+]
+
+
+def _answer(**source: object) -> dict[str, object]:
+    """Return an answer of OpenSearch with one document."""
+    hit = {"_index": "search-relevance", "_id": "1", "_score": 1, "_source": {"id": "1", **source}}
+    shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
+    return {"took": 3, "timed_out": False, "_shards": shards, "hits": {"max_score": 1, "hits": [hit]}}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("made", [dict, _answer])
+def test_judgment_lists_of_the_workbench(tmp_path: Path, made: Any, indent: int | None) -> None:
+    path = tmp_path / "list.json"
+    path.write_text(
+        json.dumps(made(name="mine", type="IMPORT_JUDGMENT", judgmentRatings=_RATINGS), indent=indent)
+    )
+    assert read_qrels(path) == {"red_dress": {"B1": 3, "B2": 0}, "jeans": {"B2": 1}}
+    assert read_topics(path) == {"red_dress": "red dress", "jeans": "jeans"}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("made", [dict, _answer])
+def test_query_sets_of_the_workbench(tmp_path: Path, made: Any, indent: int | None) -> None:
+    path, lines = tmp_path / "set.json", tmp_path / "set.txt"
+    queries = [{"queryText": "red dress"}, {"queryText": "jeans", "referenceAnswer": "blue"}]
+    path.write_text(json.dumps(made(name="mine", querySetQueries=queries), indent=indent))
+    lines.write_text("".join(f"{json.dumps(query)}\n" for query in queries))
+    assert read_topics(path) == read_topics(lines) == {"red_dress": "red dress", "jeans": "jeans"}
+
+
+@pytest.mark.parametrize(
+    ("ratings", "message"),
+    [
+        (
+            [{"query": "a", "ratings": [{"docId": "B1", "rating": "0.25"}]}],
+            "the gain is not an integer: 0.25",
+        ),
+        ([{"query": "a", "ratings": [{"docId": "B1"}]}], "not a list of ratings"),
+        ([{"query": "a"}], "not a list of ratings"),
+        ([{"ratings": [{"docId": "B1", "rating": 1}]}], "not a list of ratings"),
+        ([7], "not a list of ratings"),
+    ],
+)
+def test_bad_judgment_lists_are_refused(tmp_path: Path, ratings: Any, message: str) -> None:
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps({"judgmentRatings": ratings}))
+    with pytest.raises(InputError) as error:
+        read_qrels(path)
+    assert str(error.value).startswith(f"{path}:")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("q.csv", "query,docid,rating\na b,1,1\na_b,2,1\n", "q.csv:3: two queries have the same name: 'a_b'"),
+        ("q.csv", "query,docid,rating\n,1,1\n", "q.csv:2: a query has no text"),
+        ("q.csv", 'query,docid\n"a,1\n', "q.csv:2: not CSV"),
+        ("q.csv", "query,docid\na\n", "q.csv:2: 1 columns"),
+        ("q.json", '{"querySetQueries": [{"text": "a"}]}', "q.json:1: a query has no text"),
+        ("q.json", '{"querySetQueries": [3]}', "q.json:1: a query has no text"),
+        ("q.json", '{"queryText": "a"}\n{"queryText"', "q.json:2: not JSON"),
+    ],
+)
+def test_bad_query_texts_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError) as error:
+        read_topics(tmp_path / name)
+    assert message in str(error.value)

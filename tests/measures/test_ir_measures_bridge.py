@@ -234,3 +234,50 @@ def test_runs_are_compared_by_diversity(tmp_path: Path) -> None:
 def test_judgments_of_subtopics_are_refused_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"judged twice.*read subtopics from column 2"):
         lmtune.evaluate(*write_toy(tmp_path), ["AP"])
+
+
+_PARAMETERS = {
+    "cutoff": 3, "rel": 2, "judged_only": True, "T": 2.0, "min_rel": 0, "max_rel": 4, "p": 0.7,
+    "normalize": False, "alpha": 0.3, "beta": 0.5, "recall": 0.3, "dcg": "exp-log2", "relative": True,
+}  # fmt: skip
+
+
+def _forms(name: str) -> list[Any]:
+    """Return a measure of the registry with its required parameters, and with each other parameter too."""
+    measure = ir_measures.measures.registry[name]
+    known = [key for key in measure.SUPPORTED_PARAMS if key in _PARAMETERS and key not in measure.params]
+    needed = {key: _PARAMETERS[key] for key in known if measure.SUPPORTED_PARAMS[key].required}
+    first = measure(**needed) if needed else measure
+    return [first, *(first(**{key: _PARAMETERS[key]}) for key in known if key not in needed)]
+
+
+@pytest.mark.parametrize("name", sorted(ir_measures.measures.registry))
+def test_every_measure_of_the_registry_is_computed_or_refused(name: str) -> None:
+    qrels, run = drawn(np.random.default_rng(3), low=0)
+    for measure in _forms(name):
+        written = (
+            str(measure).replace(measure.NAME, name, 1)
+            if name not in ("SetRelP", "NumRelRet")
+            else str(measure)
+        )
+        valid = measure.NAME != "SDCG" or "dcg" not in measure.params  # SDCG has a list of other values
+        supported = valid and ir_measures.DefaultPipeline.supports(measure)
+        try:
+            [evaluation] = evaluations(qrels, run, [written])
+        except InputError as error:
+            reasons = (
+                "subtopics",
+                "needs cutoff",
+                "needs cwl-eval",
+                "needs the 'diversity' extra",
+                "parameters",
+            )
+            assert any(reason in str(error) for reason in reasons), error
+            assert not supported or "subtopics" in str(error) or "needs cutoff" in str(error)
+            continue
+        if supported:
+            [column] = evaluation.columns
+            expected = {value.query_id: value.value for value in ir_measures.iter_calc([measure], qrels, run)}
+            values = [expected.get(topic, 0.0) for topic in evaluation.topics]
+            rounding = 5e-6 if measure.NAME == "ERR" else 1e-12  # gdeval prints five digits
+            assert list(column.values) == pytest.approx(values, abs=rounding)
