@@ -31,6 +31,7 @@ from lmtune.options import accepted, flags, kinds, needed, negated, options_of, 
 
 _CONTEXT: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
 _METAVARS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
+_IRDS = "irds:"
 _FEW = 12
 """Commands with at most this many options show all of them in --help."""
 
@@ -92,7 +93,7 @@ def _parts(function: Callable[..., None]) -> list[_Part]:
 
 
 class _Text(click.ParamType):  # type: ignore[type-arg]
-    """A value read by a function; the shell completes choices, otherwise file names."""
+    """A value read by a function; the shell completes choices, collections, otherwise file names."""
 
     name = "text"
 
@@ -108,6 +109,11 @@ class _Text(click.ParamType):  # type: ignore[type-arg]
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
+        if incomplete.startswith(_IRDS):
+            from lmtune.collections.irds import identifiers
+
+            names = [f"{_IRDS}{name}" for name in identifiers()]
+            return [CompletionItem(name) for name in names if name.startswith(incomplete)]
         before, comma, last = incomplete.rpartition(",")
         items = [CompletionItem(before + comma + word) for word in self.choices if word.startswith(last)]
         return items or [CompletionItem(incomplete, type="file")]

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class, shell_complete
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    add_completion_class,
+    get_completion_class,
+    shell_complete,
+)
 
 from lmtune.cli.forms import Group, stopping
 from lmtune.cli.messages import complain, note, prepare_process, status_of
@@ -57,6 +63,29 @@ _OTHER_NAMES = {
 _COMPLETE = "_LMTUNE_COMPLETE"
 _STARTS = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/config.fish"}
 """Shell -> its start-up file."""
+
+
+class _BashComplete(BashComplete):
+    """Completes words with a colon, such as irds:ID, which bash splits into three."""
+
+    before = ""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the cursor and the incomplete one, joined around a colon."""
+        args, incomplete = super().get_completion_args()
+        if incomplete == ":":
+            args, incomplete = [*args, ":"], ""
+        if args[-1:] != [":"] or len(args) < 2:
+            return args, incomplete
+        self.before = f"{args[-2]}:"
+        return args[:-2], f"{self.before}{incomplete}"
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        """Return the type and the value, without the part that bash does not replace."""
+        return f"{item.type},{item.value.removeprefix(self.before)}"
+
+
+add_completion_class(_BashComplete)
 
 
 class _Root(Group):

@@ -23,6 +23,13 @@ _ACCEPTED = (
 )
 
 
+def identifiers() -> list[str]:
+    """Return the identifiers of ir_datasets."""
+    import ir_datasets
+
+    return sorted(map(str, ir_datasets.registry))
+
+
 def load_irds(
     identifier: str,
     *,

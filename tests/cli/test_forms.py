@@ -219,6 +219,9 @@ def test_the_help_imports_little() -> None:
         ("lmtune fuse --method rrf,comb", {"plain,rrf,combsum", "plain,rrf,combmnz", "plain,rrf,combanz"}),
         ("lmtune fuse qr", {"file,qr"}),
         ("lmtune nothing --", {"plain,--version", "plain,--help"}),
+        ("lmtune tune irds : vasw", {"plain,vaswani"}),
+        ("lmtune search --qrels x irds :", {"plain,antique", "plain,beir/scifact/test"}),
+        ("lmtune tune cranfield irds : beir/scif", {"plain,beir/scifact", "plain,beir/scifact/train"}),
     ],
 )
 def test_completion(
@@ -230,7 +233,18 @@ def test_completion(
     assert run([]) == 0
     shown = set(capsys.readouterr().out.split())
     assert shown >= expected
-    assert all(entry.startswith(("plain,--", *expected)) for entry in shown)
+    assert all(entry.startswith(("plain,--", *expected)) for entry in shown) or words.endswith(":")
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_identifiers_of_ir_datasets_are_completed(
+    shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_LMTUNE_COMPLETE", f"{shell}_complete")
+    monkeypatch.setenv("COMP_WORDS", "lmtune tune irds:vas")
+    monkeypatch.setenv("COMP_CWORD", "irds:vas" if shell == "fish" else "2")
+    assert run([]) == 0
+    assert "irds:vaswani" in capsys.readouterr().out.replace("\\", "")
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
