@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -163,7 +163,7 @@ def run_all(
 
     as_done = "generator_unordered" if backend.supports_return_generator else "list"
     parallel = Parallel(return_as=as_done, batch_size=1, max_nbytes=None)
-    return iter(parallel(delayed(_call)(*call, shared) for call in _calls(sent, sender)))
+    return _raising(parallel(delayed(_try)(*call, shared) for call in _calls(sent, sender)))
 
 
 def in_task_order(results: Iterable[tuple[int, Any]]) -> Iterator[Any]:
@@ -342,6 +342,30 @@ def _call(number: int, task: Task | _Packed, sender: _Sender, shared: Any) -> tu
             except Exception:
                 raise RuntimeError("".join(traceback.format_exception(error))) from None
             raise
+
+
+class _Failure(NamedTuple):
+    error: Exception
+
+
+def _try(number: int, *call: Any) -> tuple[int, Any]:
+    """Run a task; return its exception as a result, because joblib's backend for Spark loses exceptions."""
+    try:
+        return _call(number, *call)
+    except Exception as error:
+        return number, _Failure(error)
+
+
+def _raising(results: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """Yield results; raise the first exception among them and end the other tasks."""
+    try:
+        for number, result in results:
+            if isinstance(result, _Failure):
+                raise result.error
+            yield number, result
+    finally:
+        if isinstance(results, Generator):
+            results.close()
 
 
 @contextlib.contextmanager

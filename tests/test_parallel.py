@@ -24,6 +24,35 @@ from lmtune.errors import InputError, LostWorkerError
 from lmtune.parallel import Task, Workers, in_task_order, run_all, width
 
 PLACES = ["1", "2", "3", "threading", "loky", "multiprocessing", "cluster", "joblib's dask"]
+ENGINES = [pytest.param(name, marks=pytest.mark.slow) for name in ("ray", "spark")]
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[None]:
+    """Start Ray on this machine, as joblib's backend."""
+    ray = pytest.importorskip("ray")
+    from ray.util.joblib import register_ray
+
+    environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}}
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", runtime_env=environment)
+    register_ray()
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[None]:
+    """Start Spark in a Java VM of this machine, as joblib's backend."""
+    joblibspark = pytest.importorskip("joblibspark")
+    sql = pytest.importorskip("pyspark.sql")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        session = builder.getOrCreate()
+        joblibspark.register_spark()
+        yield
+        session.stop()
 
 
 @pytest.fixture
@@ -40,11 +69,13 @@ def place(request: pytest.FixtureRequest) -> Iterator[None]:
                 stack.callback(parallel._chosen.reset, parallel._chosen.set(None))
                 stack.enter_context(joblib.parallel_config("dask", client=client))
         else:
+            if name in ("ray", "spark"):
+                request.getfixturevalue(name)
             stack.enter_context(joblib.parallel_config(name, n_jobs=2))
         yield
 
 
-everywhere = pytest.mark.parametrize("place", PLACES, indirect=True)
+everywhere = pytest.mark.parametrize("place", [*PLACES, *ENGINES], indirect=True)
 by_processes = pytest.mark.parametrize("place", ["2", "cluster"], indirect=True)
 
 
