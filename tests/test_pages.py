@@ -316,6 +316,8 @@ def test_its_snippets_run(page: str) -> None:
         if "CrossEncoderTrainer" in block:
             for needed in ("sentence_transformers", "datasets", "accelerate"):
                 pytest.importorskip(needed, reason="what the extra 'text' brings is not installed")
+        if "import ray" in block:
+            pytest.importorskip("ray")
         with contextlib.redirect_stdout(printed):
             exec(block, scope)
         if "bound = song" in block:
