@@ -31,11 +31,10 @@ ENGINES = [pytest.param(name, marks=pytest.mark.slow) for name in ("ray", "spark
 def ray() -> Iterator[None]:
     """Start Ray on this machine, as joblib's backend."""
     ray = pytest.importorskip("ray")
-    from ray.util.joblib import register_ray
-
+    backend = pytest.importorskip("ray.util.joblib")
     environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}}
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", runtime_env=environment)
-    register_ray()
+    backend.register_ray()
     yield
     ray.shutdown()
 
