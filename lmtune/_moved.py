@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import sys
 import warnings
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 # Longer paths come before their parents.
 MOVED = {
@@ -37,7 +37,7 @@ MOVED = {
 }
 
 
-class MovedFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class MovedFinder:
     """Import modules by the paths of earlier versions."""
 
     def find_spec(
@@ -47,7 +47,8 @@ class MovedFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         del path, target
         for old, new in MOVED.items():
             if name == old or name.startswith(f"{old}."):
-                return importlib.machinery.ModuleSpec(name, self, origin=new + name.removeprefix(old))
+                finder: Any = self  # importlib.abc, whose classes it implements, is slow to import
+                return importlib.machinery.ModuleSpec(name, finder, origin=new + name.removeprefix(old))
         return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
