@@ -116,6 +116,7 @@ NOT_RUN = {
     "experiments/choices/stemmers": "needs Java and wordfreq",
     "experiments/estimation/mixed_models": "needs what `python -m experiments.estimation` wrote",
     "experiments/fusion/__main__": FOLDER_OF_RUNS,
+    "experiments/fusion/engines": FOLDER_OF_RUNS,
     "experiments/fusion/estimation": FOLDER_OF_RUNS,
     "experiments/fusion/topics": FOLDER_OF_RUNS,
     "experiments/judges/relatives": "needs LLMJudge's labels",
