@@ -516,7 +516,7 @@ class _Fusion:
                 progress=progress,
             )
             if options.certify is not None and not np.isfinite(self._searched[measure].bound):
-                note(f"{measure}: no certificate, for {space.title} has a variant that is searched on a grid")
+                note(f"{measure}: no certificate, for {space.refused}")
         searched = self._searched[measure]
         self.variants = searched.variants
         best = searched.best[[*map(tuple, self.sets)].index(tuple(topics))]

@@ -38,7 +38,7 @@ class Scale(NamedTuple):
     formula : str
         The formula, with s a score, min and max those of the query's scores.
     source : str
-        The class or function, and the version that it was read from.
+        The class, function or file that it was read from.
     compute : callable
         Maps the scores of a query, best first, to normalised scores.
     second : callable, optional
@@ -65,7 +65,7 @@ class Combination(NamedTuple):
     formula : str
         The formula, with w a weight, s a normalised score and r a rank from 1.
     source : str
-        The class or function, and the version that it was read from.
+        The class, function or file that it was read from.
     combine : callable
         Returns the engine's scores from `Values`, the weights of shape (settings, runs), and the constant; in
         the engine's precision, shape (settings, documents).
@@ -159,7 +159,9 @@ class Space(NamedTuple):
     title : str
         The engine's name in texts.
     version : str
-        The first version that has all of it.
+        The version whose features were checked.
+    source_version : str
+        The version whose source the formulas were read from.
     scales : tuple of Scale
         Normalisations.
     combinations : tuple of Combination
@@ -174,6 +176,7 @@ class Space(NamedTuple):
 
     title: str
     version: str
+    source_version: str
     scales: tuple[Scale, ...]
     combinations: tuple[Combination, ...]
     default: Variant
@@ -190,6 +193,12 @@ class Space(NamedTuple):
     def name(self) -> str:
         """Title and version."""
         return f"{self.title} {self.version}".strip()
+
+    @property
+    def refused(self) -> str:
+        """Why nothing bounds all variants and weights; empty if something does."""
+        names = [row.name for row in self.combinations if row.grid is _stretches]
+        return f"the weights of {self.title}'s {' and '.join(names)} are searched on a grid" if names else ""
 
     def combination(self, variant: Variant) -> Combination:
         """Return the row of a variant's combination; raise KeyError for an unknown one."""
@@ -462,16 +471,17 @@ RANK_CONSTANTS = (60.0, 1.0, 5.0, 20.0, 200.0)
 RANKS_BY_WEIGHTS = "rrf with k = 1"
 """Qdrant's rank fusion with k = 1, in which a weight multiplies a reciprocal rank."""
 
-_OPENSEARCH = "neural-search 3.8, processor/"
+_OPENSEARCH = "processor/"
 _NONNEGATIVE: Any = {"accepts": lambda low, _: low >= 0.0}
 _MIN_MAXES = ("min_max", "min_max apply 0", "min_max clip 0")
-_ELASTIC = "Elasticsearch 9.2, x-pack/plugin/rank-rrf, "
+_ELASTIC = "x-pack/plugin/rank-rrf, "
 _EQUAL_WEIGHTS: Any = {"is_weighted": False}
 
 SPACES = {
     "opensearch": Space(
         "OpenSearch",
         "3.1",
+        "neural-search 3.8",
         (
             Scale(
                 "min_max",
@@ -546,6 +556,7 @@ SPACES = {
     "elasticsearch": Space(
         "Elasticsearch",
         "9.2",
+        "Elasticsearch 9.2",
         (
             Scale(
                 "minmax",
@@ -580,20 +591,21 @@ SPACES = {
     "qdrant": Space(
         "Qdrant",
         "1.17",
+        "Qdrant 1.17",
         (
             Scale(
                 "distribution",
                 "(s - mean + 3 sd) / (6 sd); 0.5 if sd = 0",
-                "Qdrant 1.17, lib/segment/src/common/score_fusion.rs",
+                "lib/segment/src/common/score_fusion.rs",
                 _distribution,
             ),
-            Scale("none", "s", "Qdrant 1.17, formula queries", _unchanged),
+            Scale("none", "s", "formula queries", _unchanged),
         ),
         (
             Combination(
                 "rrf",
                 "sum of 1 / (r / w + k - 1)",
-                "Qdrant 1.17, lib/segment/src/common/reciprocal_rank_fusion.rs",
+                "lib/segment/src/common/reciprocal_rank_fusion.rs",
                 _stretched_ranks,
                 ranked=lambda by_rank, _: by_rank,
                 constants=(2.0,),
@@ -602,7 +614,7 @@ SPACES = {
             Combination(
                 RANKS_BY_WEIGHTS,
                 "sum of w / r",
-                "Qdrant 1.17, lib/segment/src/common/reciprocal_rank_fusion.rs",
+                "lib/segment/src/common/reciprocal_rank_fusion.rs",
                 lambda values, weights, _: _stretched_ranks(1.0 / values, weights, 1.0),
                 _filled,
                 ranked=lambda by_rank, _: 1.0 / by_rank,
@@ -610,7 +622,7 @@ SPACES = {
             Combination(
                 "formula",
                 "sum of w s",
-                "Qdrant 1.17, lib/segment/src/index/query_optimization/rescore_formula",
+                "lib/segment/src/index/query_optimization/rescore_formula",
                 _double_sum,
                 _filled,
                 (("none",),),
@@ -618,7 +630,7 @@ SPACES = {
             Combination(
                 "dbsf",
                 "sum of s",
-                "Qdrant 1.17, lib/segment/src/common/score_fusion.rs",
+                "lib/segment/src/common/score_fusion.rs",
                 _single_sum,
                 scales=(("distribution",),),
                 **_EQUAL_WEIGHTS,
@@ -629,11 +641,12 @@ SPACES = {
     "weaviate": Space(
         "Weaviate",
         "1.24",
+        "Weaviate (version not recorded)",
         (
             Scale(
                 "relative",
                 "(s - min) / (max - min); 1 if max = min",
-                "Weaviate, usecases/traverser/hybrid/hybrid_fusion.go",
+                "usecases/traverser/hybrid/hybrid_fusion.go",
                 _relative,
             ),
         ),
@@ -641,7 +654,7 @@ SPACES = {
             Combination(
                 "relativeScoreFusion",
                 "sum of w s",
-                "Weaviate, usecases/traverser/hybrid/hybrid_fusion.go",
+                "usecases/traverser/hybrid/hybrid_fusion.go",
                 _single_sum,
                 _filled,
                 (("relative",),),
@@ -649,7 +662,7 @@ SPACES = {
             Combination(
                 "rankedFusion",
                 "sum of w / (59 + r)",
-                "Weaviate, usecases/traverser/hybrid/hybrid_fusion.go",
+                "usecases/traverser/hybrid/hybrid_fusion.go",
                 _ranked_fusion,
                 lambda values: _filled(1.0 / (values + 59.0)),
                 ranked=lambda by_rank, _: by_rank,
@@ -662,26 +675,27 @@ SPACES = {
     "milvus": Space(
         "Milvus",
         "2.6",
+        "Milvus 2.6",
         (
-            Scale("none", "s", "Milvus 2.6, internal/util/function/rerank/util.go", _unchanged),
+            Scale("none", "s", "internal/util/function/rerank/util.go", _unchanged),
             Scale(
                 "COSINE",
                 "(1 + s) / 2",
-                "Milvus 2.6, internal/util/function/rerank/util.go",
+                "internal/util/function/rerank/util.go",
                 lambda s: (_ONE + s) * np.float32(0.5),
                 accepts=_is_cosine,
             ),
             Scale(
                 "BM25",
                 "2 atan(s) / pi",
-                "Milvus 2.6, internal/util/function/rerank/util.go",
+                "internal/util/function/rerank/util.go",
                 lambda s: np.float32(2.0) * _atan(s) / np.float32(np.pi),
                 accepts=lambda low, high: low >= 0.0 and not _is_cosine(low, high),
             ),
             Scale(
                 "IP",
                 "0.5 + atan(s) / pi",
-                "Milvus 2.6, internal/util/function/rerank/util.go",
+                "internal/util/function/rerank/util.go",
                 lambda s: np.float32(0.5) + _atan(s) / np.float32(np.pi),
                 accepts=lambda low, high: low < 0.0 and not _is_cosine(low, high),
             ),
@@ -690,7 +704,7 @@ SPACES = {
             Combination(
                 "weighted",
                 "sum of w s",
-                "Milvus 2.6, internal/util/function/rerank/weighted_function.go",
+                "internal/util/function/rerank/weighted_function.go",
                 _single_sum,
                 _filled,
                 (("none",), ("COSINE", "BM25", "IP")),
@@ -698,7 +712,7 @@ SPACES = {
             Combination(
                 "rrf",
                 "sum of 1 / (k + r)",
-                "Milvus 2.6, internal/util/function/rerank/rrf_function.go",
+                "internal/util/function/rerank/rrf_function.go",
                 _single_sum,
                 ranked=_single_reciprocal,
                 constants=RANK_CONSTANTS,
@@ -710,11 +724,12 @@ SPACES = {
     "vespa": Space(
         "Vespa",
         "8",
+        "Vespa 8",
         (
             Scale(
                 "normalize_linear",
                 "(s - min) / (max - min); 0.5 if max = min",
-                "Vespa 8, com.yahoo.search.ranking.LinearNormalizer",
+                "com.yahoo.search.ranking.LinearNormalizer",
                 _linear,
             ),
         ),
@@ -722,7 +737,7 @@ SPACES = {
             Combination(
                 "sum of normalize_linear",
                 "sum of w s",
-                "Vespa 8, com.yahoo.search.ranking.HitRescorer",
+                "com.yahoo.search.ranking.HitRescorer",
                 _double_sum,
                 _filled,
                 (("normalize_linear",),),
@@ -730,7 +745,7 @@ SPACES = {
             Combination(
                 "sum of reciprocal_rank",
                 "sum of w / (k + r)",
-                "Vespa 8, com.yahoo.search.ranking.ReciprocalRankNormalizer",
+                "com.yahoo.search.ranking.ReciprocalRankNormalizer",
                 _double_sum,
                 _filled,
                 ranked=lambda by_rank, k: 1.0 / (k + by_rank),
@@ -742,18 +757,19 @@ SPACES = {
     "lancedb": Space(
         "LanceDB",
         "0.40",
+        "LanceDB 0.40",
         (
             Scale(
                 "score",
                 "(s - min) / (max - min); if max = min, 0 for texts and 1 for vectors",
-                "LanceDB 0.40, query.py, LanceHybridQueryBuilder._normalize_scores",
+                "query.py, LanceHybridQueryBuilder._normalize_scores",
                 _lance_score,
                 _lance_distance,
             ),
             Scale(
                 "rank",
                 "(n - r) / (n - 1)",
-                "LanceDB 0.40, query.py, LanceHybridQueryBuilder._rank",
+                "query.py, LanceHybridQueryBuilder._rank",
                 lambda s: _lance_score(_descending(s)),
                 lambda s: _lance_distance(_descending(s)),
             ),
@@ -762,7 +778,7 @@ SPACES = {
             Combination(
                 "LinearCombinationReranker",
                 "sum of w s, with fill = 1",
-                "LanceDB 0.40, rerankers/linear_combination.py",
+                "rerankers/linear_combination.py",
                 _double_sum,
                 _filled,
                 (("score",), ("rank",)),
@@ -770,7 +786,7 @@ SPACES = {
             Combination(
                 "RRFReranker",
                 "sum of 1 / (k + r)",
-                "LanceDB 0.40, rerankers/rrf.py",
+                "rerankers/rrf.py",
                 _double_sum,
                 ranked=lambda by_rank, k: 1.0 / (k + by_rank),
                 constants=RANK_CONSTANTS,

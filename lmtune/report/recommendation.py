@@ -223,6 +223,8 @@ def _engine_lines(result: FusionResult, row: FusedRow, baselines: Mapping[str, F
         lines.append(
             ("Certificate", f"no variant and weights exceed its in-sample mean by more than {excess}")
         )
+    elif space.refused:
+        lines.append(("Certificate", f"none: {space.refused}"))
     return lines
 
 

@@ -15,8 +15,9 @@ from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import FusionOptions
 from lmtune.fusion.runs import RunSet
 from lmtune.fusion.space_search import in_query_order, search_space
-from lmtune.fusion.spaces import SPACES, Combination, Scale, Variant
+from lmtune.fusion.spaces import SPACES, Combination, Scale, Space, Variant
 from lmtune.measures.measure import parse_measure
+from lmtune.report.recommendation import fusion_answer
 
 Run = dict[str, dict[str, float]]
 
@@ -117,11 +118,14 @@ def by_trec_eval(qrels: dict[str, dict[str, int]], run: Run, measure: str) -> di
 
 def test_the_page_of_formulas_lists_the_rows() -> None:
     page = (Path(__file__).parents[2] / "docs/computes.md").read_text()
-    listed: list[tuple[str, Scale | Combination]] = []
+    listed: list[tuple[Space, Scale | Combination]] = []
     for space in SPACES.values():
-        listed += [(space.name, scale) for scale in space.scales]
-        listed += [(space.name, combination) for combination in space.combinations]
-    rows = [f"| {name} | `{row.name}` | {row.formula} | {row.source} |" for name, row in listed]
+        listed += [(space, scale) for scale in space.scales]
+        listed += [(space, combination) for combination in space.combinations]
+    rows = [
+        f"| {space.name} | `{row.name}` | {row.formula} | {space.source_version}, {row.source} |"
+        for space, row in listed
+    ]
     assert "\n".join(["| engine | name | formula | read from |", "|---|---|---|---|", *rows]) in page
 
 
@@ -137,6 +141,11 @@ def test_the_default_is_what_the_engine_does_with_nothing_set(engine: str) -> No
     assert row.values.tolist() == pytest.approx([expected[topic] for topic in result.topics])
     tuned = result.fixed(row.measure)
     assert tuned.in_sample >= row.in_sample - 1e-12
+    answer = fusion_answer(result)
+    assert answer is not None
+    certificate = dict(answer.lines)["Certificate"]
+    refused = "none: the weights of Qdrant's rrf are searched on a grid"
+    assert (certificate == refused) == (engine == "qdrant"), certificate
     assert tuned.bound is None or tuned.bound >= tuned.in_sample - 1e-12
     # Held-out values are those of the folds' own variants and weights.
     assert len(tuned.folds) == 3
