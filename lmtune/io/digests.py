@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import typing
 import zlib
 from collections.abc import Callable, Mapping
@@ -165,6 +166,28 @@ def read_verified(path: Path, expected: int) -> bytes:
     return content
 
 
+_DEEPEST = 500  # below Python's limit of recursion; the parsers of some versions crash beyond theirs
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_BRACKET = re.compile(r"[][{}]")
+
+
+def check_nesting(text: str) -> None:
+    """Check how deeply JSON is nested, before it is parsed.
+
+    Raises
+    ------
+    ValueError
+        For arrays and objects nested more than 500 deep.
+    """
+    if text.count("[") + text.count("{") <= _DEEPEST:
+        return
+    depth = 0
+    for bracket in _BRACKET.finditer(_STRING.sub("", text)):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > _DEEPEST:
+            raise ValueError("nested too deeply")
+
+
 _LONGEST = 308  # every integer with this many digits is within the range of a float
 
 
@@ -188,9 +211,11 @@ def parse_json(
         For text that is not JSON, numbers outside the range of a float, and objects nested too deeply; for
         NaN and Infinity unless `infinite` is set.
     """
+    text = raw if isinstance(raw, str) else raw.decode(json.detect_encoding(raw), "surrogatepass")
+    check_nesting(text)
     try:
         return json.loads(
-            raw,
+            text,
             object_pairs_hook=pairs,
             parse_float=_float,
             parse_int=_int,

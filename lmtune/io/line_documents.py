@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lmtune.errors import FilePosition, InputError, PathLike
+from lmtune.io.digests import check_nesting
 from lmtune.io.files import decode_line, line_blocks
 
 _ID_KEYS = ("id", "_id", "docid", "docno")
@@ -18,7 +19,12 @@ _MSMARCO_FIELDS = ("url", "title", "headings", "body", "segment")
 
 _PASSAGE_ID = "pid"
 
-_loads = json.JSONDecoder().decode
+_decode = json.JSONDecoder().decode
+
+
+def _loads(line: str) -> Any:
+    check_nesting(line)
+    return _decode(line)
 
 
 def parse_jsonl(

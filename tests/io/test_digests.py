@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -50,3 +51,18 @@ def test_other_numbers_are_as_in_json() -> None:
     ]
     with pytest.raises(ValueError, match="nested too deeply"):
         parse_json("[" * 100_000)
+
+
+@pytest.mark.parametrize("deep", ["[" * 501, '{"a":' * 501, '["]",' * 501, '["\\"]",' * 501, "[" * 501 + '"'])
+def test_nesting_is_bounded_before_the_parser(deep: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("parsed"))
+    for raw in (deep, deep.encode(), deep.encode("utf-16")):
+        with pytest.raises(ValueError, match="nested too deeply"):
+            parse_json(raw)
+
+
+def test_brackets_that_are_not_nested_are_read() -> None:
+    content = {"a": [[[]]] * 600, "[" * 600: '\\"' + "{" * 600}
+    assert parse_json(json.dumps(content)) == content
+    deepest = "[" * 500 + "]" * 500
+    assert json.dumps(parse_json(deepest)) == deepest
