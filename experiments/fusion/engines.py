@@ -1,7 +1,7 @@
 """What tuning in an engine's own terms gains: held-out nDCG@10 of two runs, on five archives.
 
     python -m experiments.fusion.engines DATA > engines.csv
-    python -m experiments.fusion.engines DATA --sets trec_dl19 touche2020
+    python -m experiments.fusion.engines DATA --sets robust04_runs --runs indri-bm25.run.zst indri-fdm.run.zst
     python -m experiments.fusion.engines --summarise engines.csv
 
 `PAIRS` has the files that are read from the folder DATA. A row has the held-out mean of one system, its
@@ -44,6 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="folder of the archives; with --summarise: a table")
     parser.add_argument("--sets", nargs="+", default=[*PAIRS], choices=PAIRS)
+    parser.add_argument("--runs", nargs=2, help="two other runs of the archives")
     parser.add_argument("--summarise", action="store_true", help="print a table of engines by archives")
     options = parser.parse_args()
     if options.summarise:
@@ -51,7 +52,8 @@ def main() -> None:
         return
     writer = None
     for name in options.sets:
-        for row in rows_of(options.data / name, *PAIRS[name]):
+        judgments, *pair = PAIRS[name]
+        for row in rows_of(options.data / name, judgments, *(options.runs or pair)):
             if writer is None:
                 writer = csv.DictWriter(sys.stdout, row, lineterminator="\n")
                 writer.writeheader()
