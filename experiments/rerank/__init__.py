@@ -1,0 +1,1 @@
+"""Learning to rank: teachers, negatives, temperatures, and the defaults of rerankers on features."""
