@@ -215,7 +215,7 @@ def method_settings(protocol: Protocol, options: TableOptions) -> dict[str, list
     falls, warm_up, epochs = protocol.falls, options.warm_up, options.epochs
     schedule = "constant" if falls is None else f"step:{warm_up + math.ceil(falls * epochs)}"
     chosen = {"network": options.network, "epochs": warm_up + epochs, "warm_up": warm_up}
-    common = Settings.from_record({**fixed, **chosen, "schedule": schedule})
+    common = Settings.from_record({"batch_size": 64, **fixed, **chosen, "schedule": schedule})
     losses = read_losses(",".join(texts.values()), common)
     return {
         method: [common.with_method(loss) for loss in (some if options.grids else some[:1])]

@@ -11,6 +11,7 @@ import argparse
 import csv
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from lmtune.rerank.loss_names import parse_loss
 from lmtune.rerank.normalisation import Normalisation
 from lmtune.rerank.settings import Settings
 
-RECIPES = {
+RECIPES: dict[str, tuple[str, int, int]] = {
     "old": ("b256", 64, 30),
     "small-30": ("mlp:64-32", 16, 30),
     "small-60": ("mlp:64-32", 16, 60),
@@ -58,13 +59,17 @@ def main() -> None:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["set", "split", "loss", "recipe", "ndcg@10", "cpu_s"])
         for path in options.sets:
-            data = RankingData.read(path, cache=False)
+            data = RankingData.read(path, cache=False, repeated="last")
             for split in range(options.splits):
                 train, validation, held_out = parts_of(data, split)
                 for loss in LOSSES:
                     for name, (network, batch, epochs) in RECIPES.items():
                         settings = Settings(
-                            loss=parse_loss(loss), network=network, batch_size=batch, epochs=epochs, seed=split
+                            loss=parse_loss(loss),
+                            network=network,
+                            batch_size=batch,
+                            epochs=epochs,
+                            seed=split,
                         )
                         started = time.process_time()
                         scores = fit(train, validation, settings).score(held_out)

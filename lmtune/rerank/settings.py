@@ -31,9 +31,8 @@ _DEFAULTS: dict[str, tuple[float | None, float | None]] = {
     "dropout": (0.0, None),
     "learning_rate": (1e-3, 5e-5),
     "epochs": (30, 3),
-    "batch_size": (64, 16),
 }
-"""Defaults of networks on features, and of networks that read text."""
+"""Defaults of networks on features (docs/protocols/reranker-defaults.md), and of networks that read text."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Settings:
 
     Each field has a help text. `lmtune.rerank.loss_names.parse_loss` describes losses,
     `lmtune.rerank.learners.networks.make_network` networks. The defaults of `dropout`,
-    `learning_rate`, `epochs` and `batch_size` depend on whether the network reads text. The
+    `learning_rate` and `epochs` depend on whether the network reads text. The
     validation measure is parsed by `lmtune.measures.measure.parse_list_measure`: NDCG has gains
     2^y - 1, and its mean is over queries with a relevant document.
 
@@ -64,7 +63,7 @@ class Settings:
         read=parse_ranker,
     )
     network: str = usual(
-        "b256",
+        "mlp:64-32",
         "linear, two-layer, b64 ... b1024, b:256-64, mlp:256-64, attention[:128-2-2]; text:MODEL, a"
         " cross-encoder (folder, package or name on the Hub); decoder:MODEL, a prompted language model.",
         flag="--net",
@@ -86,7 +85,7 @@ class Settings:
     epochs: int = usual(
         None, "Passes over the training queries, warm-up included; default 30, for text:MODEL 3.", low=1
     )
-    batch_size: int = option(None, "Queries per step; default 64, for text:MODEL 16.", low=1)
+    batch_size: int = option(16, "Queries per step.", low=1)
     list_size: int | None = option(
         None, "Documents sampled per query and step, new ones each epoch; default all.", low=1
     )

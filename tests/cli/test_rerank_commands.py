@@ -441,7 +441,7 @@ def test_a_model_of_each_fold_scores_its_test_lists(tmp_path: Path) -> None:
                 (("--ranker", "lambdamart", "--dropout", "0.5"), "lambdamart"),
                 (("--warm-up-loss", "cross-entropy"), "network"),
                 (("--negatives", "3-6"), "network"),
-                (("--max-length", "99"), "b256"),
+                (("--max-length", "99"), "mlp:64-32"),
             )
         ),
     ],

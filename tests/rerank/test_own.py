@@ -103,7 +103,9 @@ def test_ones_own_scorer_is_kept_and_read_where_it_is_named(tmp_path: Path) -> N
     again = load_model(tmp_path / "m", Grown)
     assert isinstance(again.scorer, Grown)
     assert again.score(TEST).tobytes() == model.score(TEST).tobytes()
-    with pytest.raises(InputError, match="unknown kind of model: 'grown'; accepted: network, trees, text"):
+    with pytest.raises(
+        InputError, match="unknown kind of model: 'grown'; accepted: network, trees, yetirank, text"
+    ):
         load_model(tmp_path / "m")
 
 
