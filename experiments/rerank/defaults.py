@@ -11,7 +11,6 @@ import argparse
 import csv
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
