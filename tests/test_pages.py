@@ -51,6 +51,7 @@ NOT_RUN = {
     "README.md": {
         "judges qrels.txt model-labels.txt": "labels of the reader's own model",
         "check-run engine.run": "a run of the reader's own engine",
+        "tune-engine": "a running engine (tests/engines/test_live.py has a mock)",
     },
     "docs/howto/cluster.md": {
         "tune my-collection --workers 8": "eight processes (tests/test_parallel.py has two)",
@@ -68,6 +69,7 @@ NOT_RUN = {
         "evaluate qrels.ndeval.txt": "judgments of the reader's own subtopics",
     },
     "docs/howto/gpu.md": {"rerank train": GPU, "rerank compare": GPU},
+    "docs/howto/live.md": {"tune-engine": "a running engine (tests/engines/test_live.py has a mock)"},
     "docs/howto/lucene.md": {"tune --index PATH": LUCENE, "index my-collection": LUCENE},
     "docs/howto/rerank.md": {
         "rerank apply decoder:MODEL": "a causal language model",
