@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import signal
@@ -131,6 +132,7 @@ def start_cluster(workers: int = 2) -> Any:
     distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
     import dask
 
+    logging.getLogger("distributed").propagate = False  # a slow machine's warnings are no message of ours
     with dask.config.set(_IDLE):
         return distributed.LocalCluster(
             workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50

@@ -123,6 +123,7 @@ NOT_RUN = {
     "experiments/judges/thinning": FOLDER_OF_RUNS,
     "experiments/judges/which_pairs": FOLDER_OF_RUNS,
     "experiments/long_lists/__main__": "tests/experiments/test_long_lists.py runs it",
+    "experiments/rerank/defaults": "trains for hours",
     **dict.fromkeys(
         (f"benchmarks/{name}" for name in ("analysis_golden", "lengths_golden", "word_break_classes")),
         "makes files for tests and the tokenizer",
