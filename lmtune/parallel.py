@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import json
 import os
 import pickle
 import platform
@@ -33,6 +32,7 @@ from typing import Any, NamedTuple
 
 from lmtune.errors import InputError, LostWorkerError, MissingExtraError
 from lmtune.options import option, usual
+from lmtune.strict_json import parse_json
 
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """Workers use one thread for matrix products, because the number of threads can change results."""
@@ -377,7 +377,7 @@ def _connected(cluster: str) -> Iterator[Any]:
 
     file = Path(cluster)
     try:
-        address = json.loads(file.read_bytes())["address"] if file.is_file() else cluster
+        address = parse_json(file.read_bytes())["address"] if file.is_file() else cluster
         asyncio.run(_check_reachable(address))
     except (OSError, ValueError, LookupError, TypeError):
         accepted = "its address, such as tcp://HOST:8786, or the file that `dask scheduler` wrote"

@@ -22,6 +22,7 @@ ROOMS = [
     "showing",
     "options",
     "progress",
+    "strict_json",
     "threads",
     "parallel",
     "compiled",

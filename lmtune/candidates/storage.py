@@ -27,13 +27,13 @@ from lmtune.candidates.extraction import extract_pruned
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, PathLike
 from lmtune.index.protocol import Index, field_index
-from lmtune.io.digests import parse_json
 from lmtune.io.files import atomic_write
 from lmtune.io.locks import StaleError, build_once
 from lmtune.models.formula import Formula, query_columns
 from lmtune.models.model import Model, find_model
 from lmtune.models.two_stage import TWO_STAGE
 from lmtune.progress import Count
+from lmtune.strict_json import parse_json
 
 _CANDIDATES_FORMAT = "lmtune candidates 2"
 """Format of the files; increment it with each incompatible change."""

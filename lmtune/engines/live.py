@@ -24,12 +24,12 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 import numpy as np
 
 from lmtune.errors import InputError
-from lmtune.io.digests import parse_json
 from lmtune.io.files import read_bytes
 from lmtune.io.runs import Ranking, read_run, write_run
 from lmtune.models.parameter import Setting
 from lmtune.options import check, option
 from lmtune.progress import quantity
+from lmtune.strict_json import parse_json
 
 API_KEY, USER, PASSWORD = "LMTUNE_ENGINE_API_KEY", "LMTUNE_ENGINE_USER", "LMTUNE_ENGINE_PASSWORD"
 """Environment variables with the engine's credentials."""
@@ -261,7 +261,7 @@ class LiveEngine:
     def _refused(self, error: HTTPError) -> InputError:
         """Return the error for an HTTP status, with the engine's reason."""
         try:
-            reason = _reason(json.loads(error.read())["error"])
+            reason = _reason(parse_json(error.read())["error"])
         except (OSError, ValueError, TypeError, KeyError, http.client.HTTPException):
             reason = error.reason
         known = {401: f"credentials in {API_KEY}, or {USER} and {PASSWORD}", 404: "the name of an index"}

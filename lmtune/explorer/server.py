@@ -22,7 +22,9 @@ from lmtune.errors import InputError, check_choice, visible
 from lmtune.explorer import answers
 from lmtune.explorer.background import OutdatedError, Surfaces, Turns, error_line, plan
 from lmtune.explorer.view import View
+from lmtune.io.digests import require_types
 from lmtune.measures.judges.selection import put_label, read_sheet
+from lmtune.strict_json import parse_json
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -440,13 +442,11 @@ async def _posted(request: Request) -> dict[str, Any]:
         async for part in request.stream():
             body += part
             if len(body) > _LONGEST:
-                raise ValueError
-        asked = json.loads(body)
-        if not isinstance(asked, dict):
-            raise ValueError
-        return asked
-    except (ValueError, RecursionError):
-        raise InputError("not a question", accepted=f"a JSON object of at most {_LONGEST} bytes") from None
+                raise ValueError("too long")
+        return require_types(parse_json(body), {})
+    except ValueError as error:
+        accepted = f"a JSON object of at most {_LONGEST} bytes"
+        raise InputError(f"not a question ({error})", accepted=accepted) from None
 
 
 def serve(session: Answering, host: str, port: int, opened: Callable[[str], None]) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 from lmtune.errors import InputError
 from lmtune.index.columns import REBUILD, StoredColumn, read_columns
-from lmtune.io.digests import parse_json, sealed_text, unsealed
+from lmtune.io.digests import sealed_text, unsealed
 from lmtune.io.files import unreadable
 from lmtune.io.folders import FolderKind, is_folder
+from lmtune.strict_json import parse_json
 
 INDEX_FORMAT = "lmtune columnar index"
 _INDEX_VERSION = 3

@@ -1,4 +1,4 @@
-"""Strict JSON, and checksums of files that lmtune writes and later reads.
+"""JSON files, and checksums of files that lmtune writes and later reads.
 
 The checksums are CRC-32. They detect any damage within 32 consecutive bits, and all but one in 2**32
 of other damages. They protect against accidents, not against forgery.
@@ -7,17 +7,16 @@ of other damages. They protect against accidents, not against forgery.
 from __future__ import annotations
 
 import json
-import math
-import re
 import typing
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from lmtune.errors import InputError, PathLike
 from lmtune.io.files import read_bytes, unreadable
+from lmtune.strict_json import parse_json
 
 _KEY = "crc32"
 
@@ -34,7 +33,7 @@ def sealed(content: Mapping[str, Any], of: str = "") -> dict[str, Any]:
         content for any other owner.
     """
     # The checksum is of the content as it will be read: JSON turns all keys into text.
-    read = json.loads(json.dumps(dict(content)))
+    read = parse_json(json.dumps(dict(content)), infinite=True)
     return {**read, _KEY: _json_digest(read, of)}
 
 
@@ -164,79 +163,3 @@ def read_verified(path: Path, expected: int) -> bytes:
     if digest(content) != expected:
         raise InputError("damaged: the checksum differs", file=path, accepted="the file as lmtune wrote it")
     return content
-
-
-_DEEPEST = 500  # below Python's limit of recursion; the parsers of some versions crash beyond theirs
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_BRACKET = re.compile(r"[][{}]")
-
-
-def check_nesting(text: str) -> None:
-    """Check how deeply JSON is nested, before it is parsed.
-
-    Raises
-    ------
-    ValueError
-        For arrays and objects nested more than 500 deep.
-    """
-    if text.count("[") + text.count("{") <= _DEEPEST:
-        return
-    depth = 0
-    for bracket in _BRACKET.finditer(_STRING.sub("", text)):
-        depth += 1 if bracket[0] in "[{" else -1
-        if depth > _DEEPEST:
-            raise ValueError("nested too deeply")
-
-
-_LONGEST = 308  # every integer with this many digits is within the range of a float
-
-
-def parse_json(
-    raw: bytes | str, *, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None, infinite: bool = False
-) -> Any:
-    """Parse JSON.
-
-    Parameters
-    ----------
-    raw : bytes or str
-        The text; bytes are UTF-8, UTF-16 or UTF-32.
-    pairs : callable, optional
-        Converts the (name, value) pairs of each object; the default makes a dictionary.
-    infinite : bool
-        Accept NaN and Infinity, which are not standard JSON but are written by Python.
-
-    Raises
-    ------
-    ValueError
-        For text that is not JSON, numbers outside the range of a float, and objects nested too deeply; for
-        NaN and Infinity unless `infinite` is set.
-    """
-    text = raw if isinstance(raw, str) else raw.decode(json.detect_encoding(raw), "surrogatepass")
-    check_nesting(text)
-    try:
-        return json.loads(
-            text,
-            object_pairs_hook=pairs,
-            parse_float=_float,
-            parse_int=_int,
-            parse_constant=float if infinite else _refuse,
-        )
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _float(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        _refuse(text)
-    return number
-
-
-def _int(text: str) -> int:
-    if len(text) > _LONGEST:
-        _refuse(text)
-    return int(text)
-
-
-def _refuse(text: str) -> None:
-    raise ValueError(f"the number {text:.20} is not finite or too large")

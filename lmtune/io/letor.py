@@ -19,6 +19,7 @@ from lmtune.io.folders import FolderKind, atomic_directory
 from lmtune.io.letor_rows import HIGHEST_ID, Letor, ZeroIdError, read_rows
 from lmtune.io.locks import StaleError, build_once
 from lmtune.progress import note
+from lmtune.strict_json import parse_json
 
 _LETOR_FORMAT = "lmtune letor 5"
 """The version of the cached arrays, increased when their format changes."""
@@ -57,7 +58,7 @@ def _load(folder: Path, key: str) -> Letor:
         raise StaleError("missing or damaged") from error
     if int(expected) != _checksum(key, features, labels, starts, names):
         raise StaleError("damaged or of another file")
-    queries, docnos = json.loads(names.tobytes())
+    queries, docnos = parse_json(names.tobytes())
     return Letor(features, labels, starts, tuple(queries), tuple(docnos) or None)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lmtune.errors import FilePosition, InputError, PathLike
-from lmtune.io.digests import check_nesting
 from lmtune.io.files import decode_line, line_blocks
+from lmtune.strict_json import parse_json
 
 _ID_KEYS = ("id", "_id", "docid", "docno")
 _TEXT_KEYS = ("text", "body")
@@ -18,13 +17,6 @@ _MSMARCO_FIELDS = ("url", "title", "headings", "body", "segment")
 """The keys that make the text of MS MARCO v2 documents, as in Anserini; segments have no body."""
 
 _PASSAGE_ID = "pid"
-
-_decode = json.JSONDecoder().decode
-
-
-def _loads(line: str) -> Any:
-    check_nesting(line)
-    return _decode(line)
 
 
 def parse_jsonl(
@@ -59,8 +51,8 @@ def parse_jsonl(
             if not line or line.isspace():
                 continue
             try:
-                record = _loads(line)
-            except (ValueError, RecursionError) as error:
+                record = parse_json(line, infinite=True)
+            except ValueError as error:
                 raise _bad(f"not JSON ({error})", line) from None
             try:
                 docno = record["id"]
@@ -80,8 +72,8 @@ def parse_jsonl(
 def keys_with_text(head: bytes) -> list[str]:
     """Return the keys with text of the first JSON line, without the identifier's key."""
     line = head.lstrip().partition(b"\n")[0]
-    with contextlib.suppress(ValueError, RecursionError):
-        record = _loads(line.decode())
+    with contextlib.suppress(ValueError):
+        record = parse_json(line, infinite=True)
         return [
             key
             for key, value in record.items()

@@ -14,6 +14,7 @@ from lmtune.io.csv_files import parse_frame
 from lmtune.io.digests import digest, read_verified, sealed_text, unsealed
 from lmtune.io.files import read_bytes
 from lmtune.io.folders import FolderKind, atomic_directory, is_folder, recorded_files
+from lmtune.strict_json import parse_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,7 +140,7 @@ class StoredFolder:
         InputError
             If the file is missing, or its content differs from the record.
         """
-        return json.loads(read_verified(self.path / name, self.files.get(name) or 0))
+        return parse_json(read_verified(self.path / name, self.files.get(name) or 0), infinite=True)
 
     def frame(self, name: str, texts: Collection[str] = ()) -> pd.DataFrame | None:
         """Read a CSV file as `lmtune.io.csv_files.parse_frame` does; return None if it is missing.

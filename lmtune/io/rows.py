@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from lmtune.errors import FilePosition, InputError, PathLike
 from lmtune.io.csv_files import csv_rows
-from lmtune.io.digests import parse_json
 from lmtune.io.files import is_compressed, read_bytes
+from lmtune.strict_json import parse_json
 
 if TYPE_CHECKING:
     import pandas as pd

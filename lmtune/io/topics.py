@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from lmtune.errors import FilePosition, InputError, PathLike
-from lmtune.io.digests import parse_json
 from lmtune.io.files import atomic_write, read_lines
 from lmtune.io.rows import QUERIES, QUERY_TEXT, RATINGS, name_by_text, workbench_lists
 from lmtune.io.trec_documents import ENTITY, decode_entities
+from lmtune.strict_json import parse_json
 
 Weight = float | tuple[float, ...]
 

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 
 from lmtune.devices import check_device, is_spread, run_on_devices
 from lmtune.errors import InputError, PathLike
-from lmtune.io.digests import digest, parse_json, read_json, read_verified, sealed_text, unsealed
+from lmtune.io.digests import digest, read_json, read_verified, sealed_text, unsealed
 from lmtune.io.files import read_bytes
 from lmtune.io.folders import FolderKind, atomic_directory, check_directory, is_folder
 from lmtune.measures.lists import Measurer, mean_over_lists
@@ -35,6 +35,7 @@ from lmtune.rerank.settings import Settings, TextOptions, reads_text
 from lmtune.rerank.sources import FeatureSettings, TrainingData
 from lmtune.rerank.text.training import TextLearner, TextTrained
 from lmtune.rerank.training.loop import HISTORY, SECONDS, StepProgress, TrainingOptions
+from lmtune.strict_json import parse_json
 
 CUTOFFS = (1, 3, 5, 10)
 """Cutoffs of the nDCG values reported for test queries."""

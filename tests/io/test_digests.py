@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 
 import lmtune
 from lmtune.errors import InputError
-from lmtune.io.digests import parse_json, read_json, sealed_text, unsealed
+from lmtune.io.digests import read_json, sealed_text, unsealed
+from lmtune.strict_json import parse_json
 
+_PARSERS = {"json.load", "json.loads", "json.JSONDecoder"}
 BEYOND = ["Infinity", "-Infinity", "NaN", "1e400", "-1e309", "1" + "0" * 400, "-" + "9" * 400]
 
 
@@ -55,7 +58,7 @@ def test_other_numbers_are_as_in_json() -> None:
 
 @pytest.mark.parametrize("deep", ["[" * 501, '{"a":' * 501, '["]",' * 501, '["\\"]",' * 501, "[" * 501 + '"'])
 def test_nesting_is_bounded_before_the_parser(deep: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("parsed"))
+    monkeypatch.setattr(json.JSONDecoder, "decode", lambda *_, **__: pytest.fail("parsed"))
     for raw in (deep, deep.encode(), deep.encode("utf-16")):
         with pytest.raises(ValueError, match="nested too deeply"):
             parse_json(raw)
@@ -66,3 +69,15 @@ def test_brackets_that_are_not_nested_are_read() -> None:
     assert parse_json(json.dumps(content)) == content
     deepest = "[" * 500 + "]" * 500
     assert json.dumps(parse_json(deepest)) == deepest
+
+
+def test_json_is_parsed_in_one_place() -> None:
+    root = Path(lmtune.__file__).parent
+    parsers = {
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Attribute) and ast.unparse(node) in _PARSERS)
+        or (isinstance(node, ast.ImportFrom) and node.module == "json")
+    }
+    assert parsers == {"strict_json.py"}

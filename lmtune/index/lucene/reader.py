@@ -22,6 +22,7 @@ from lmtune.index.protocol import CONTENTS
 from lmtune.io.line_documents import keys_with_text, parse_jsonl
 from lmtune.io.trec_documents import TEXT_ELEMENTS, element_names, news_text, without_markup
 from lmtune.progress import Count
+from lmtune.strict_json import parse_json
 
 RAW = "raw"
 """The field in which Anserini stores raw documents."""
@@ -58,7 +59,7 @@ def field_text(path: Path, get: Get, field: str) -> str | None:
         elements = news_text(raw, TEXT_ELEMENTS if field == CONTENTS else (field.upper(),))
         return elements or (without_markup(raw) if field == CONTENTS else "")
     try:
-        line = json.dumps(json.loads(raw)).encode()
+        line = json.dumps(parse_json(raw, infinite=True)).encode()
     except ValueError as error:
         raise InputError(f"a stored document is not JSON ({error})", file=path, value=raw) from None
     [(_, _, text)] = parse_jsonl([line], path, None if field == CONTENTS else field)

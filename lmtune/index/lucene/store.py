@@ -32,6 +32,7 @@ from lmtune.index.protocol import Postings
 from lmtune.io.digests import sealed_text, unsealed
 from lmtune.io.folders import FolderKind, atomic_directory
 from lmtune.io.value_cache import ValueCache
+from lmtune.strict_json import parse_json
 
 STORE_FORMAT = "lmtune lucene store 2"
 """Its number is to be increased whenever the content of the files changes its meaning."""
@@ -131,7 +132,7 @@ class LuceneStore:
     def terms(self, analysis: str, text: str, read: Callable[[], list[str]]) -> list[str]:
         """Return the terms of a text by an analysis, cached or by calling `read`."""
         key = f"analysis {json.dumps([analysis, text])}"
-        terms: list[str] = json.loads(self._value(key, lambda: json.dumps(read()).encode()))
+        terms: list[str] = parse_json(self._value(key, lambda: json.dumps(read()).encode()))
         return terms
 
     def _pairs(self, key: str, read: Callable[[], tuple[Integers32, Integers32] | None]) -> Postings | None:

@@ -12,11 +12,12 @@ import numpy as np
 
 from lmtune.arrays import Doubles
 from lmtune.errors import InputError, PathLike
-from lmtune.io.digests import parse_json, sealed_text, unsealed
+from lmtune.io.digests import sealed_text, unsealed
 from lmtune.io.files import atomic_write, read_bytes
 from lmtune.measures.from_files import EvaluationOptions, evaluations, for_judgments
 from lmtune.measures.measure import MeasuresLike, parse_measures
 from lmtune.measures.residual_bounds import JUDGED
+from lmtune.strict_json import parse_json
 
 SUFFIX = ".json"
 _FEW = 10  # names in a message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import struct
@@ -21,6 +20,7 @@ from lmtune.rerank.exchange.forms import Form, Layer, Layers, Node, Split, Trees
 from lmtune.rerank.learners.learner import FeatureScorer, ScoringOptions
 from lmtune.rerank.settings import Settings
 from lmtune.rerank.training.loop import StepProgress
+from lmtune.strict_json import parse_json
 
 _FILE = "scorer.model"
 _ACCEPTED = "LightGBM's text, XGBoost's JSON or UBJSON, RankLib's LambdaMART, MART or linear models"
@@ -249,7 +249,15 @@ class ForeignModel(FeatureScorer):
         try:
             with FilePosition(path):
                 return cls.parse(read_bytes(path))
-        except (ValueError, LookupError, TypeError, AttributeError, SyntaxError, struct.error) as error:
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            SyntaxError,
+            RecursionError,
+            struct.error,
+        ) as error:
             raise InputError(f"not a model ({error})", file=path, accepted=_ACCEPTED) from error
 
     @classmethod
@@ -260,9 +268,8 @@ class ForeignModel(FeatureScorer):
         if content.startswith(b"## "):
             return cls(content, "ranklib", ranklib_form(content.decode()))
         is_json = re.match(rb'\s*\{\s*"', content) is not None
-        return cls(
-            content, "xgboost", xgboost_form(json.loads(content) if is_json else parse_ubjson(content))
-        )
+        parsed = parse_json(content, infinite=True) if is_json else parse_ubjson(content)
+        return cls(content, "xgboost", xgboost_form(parsed))
 
     def score(
         self, data: RankingData, *, progress: StepProgress | None = None, **how: Unpack[ScoringOptions]

@@ -6,7 +6,6 @@ here by the rules in their documents and sources: in float32, except for Vespa.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmtune.errors import InputError, MissingExtraError
+from lmtune.strict_json import parse_json
 
 Scores = NDArray[np.floating]
 Score = Callable[[NDArray[np.float32]], Scores]
@@ -83,9 +83,9 @@ def _scaled(values: NDArray[np.float32], mean: Any, deviation: Any) -> NDArray[n
 
 def read_elasticsearch(files: Mapping[str, bytes], names: Sequence[str]) -> Score:
     """Read the feature set and the model of the learning-to-rank plugins of Elasticsearch and OpenSearch."""
-    features_ = json.loads(files["featureset.json"])["featureset"]["features"]
-    model = json.loads(files["model.json"])["model"]["model"]
-    definition = json.loads(model["definition"])
+    features_ = parse_json(files["featureset.json"])["featureset"]["features"]
+    model = parse_json(files["model.json"])["model"]["model"]
+    definition = parse_json(model["definition"])
 
     def score(features: NDArray[np.float32]) -> Scores:
         columns = _columns(features, names)
@@ -118,7 +118,7 @@ def read_elasticsearch(files: Mapping[str, bytes], names: Sequence[str]) -> Scor
 
 def read_solr(files: Mapping[str, bytes], names: Sequence[str]) -> Score:
     """Read the model of Solr's learning-to-rank module."""
-    model = json.loads(files["model.json"])
+    model = parse_json(files["model.json"])
     kind, parameters = model["class"].rpartition(".")[2], model["params"]
 
     def score(features: NDArray[np.float32]) -> Scores:
@@ -159,7 +159,7 @@ def read_vespa(files: Mapping[str, bytes], names: Sequence[str]) -> Score:
     trees = [content for name, content in files.items() if name.endswith(".json")]
     if not trees:
         return read_onnx(files, names)
-    model = json.loads(trees[0])
+    model = parse_json(trees[0])
 
     def score(features: NDArray[np.float32]) -> Scores:
         columns = _columns(features, names)

@@ -20,8 +20,9 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from lmtune.errors import InputError, PathLike
-from lmtune.io.digests import parse_json, sealed_text, unsealed
+from lmtune.io.digests import sealed_text, unsealed
 from lmtune.io.files import atomic_write, read_bytes
+from lmtune.strict_json import parse_json
 
 _FILE = "checkpoint.json"
 _VERSION = 4
@@ -100,7 +101,7 @@ def load_checkpoint(
     except (ValueError, KeyError, TypeError) as error:
         raise InputError("damaged checkpoint", file=path, accepted="another folder") from error
     stored, record = content["identity"], content["record"]
-    current = json.loads(json.dumps(identity))
+    current = parse_json(json.dumps(identity), infinite=True)
     for key in sorted({*stored, *current}):
         if stored.get(key) != current.get(key):
             raise InputError(

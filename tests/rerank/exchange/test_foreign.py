@@ -152,7 +152,8 @@ class TestRanklib:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"tree\nversion=v4\n", b'{"learner": 1}', b"## LambdaMART\n<x"]
+    "content",
+    [b"", b"{", b"tree\nversion=v4\n", b'{"learner": 1}', b"## LambdaMART\n<x", b"[" * 5000, b'{"a":' * 5000],
 )
 def test_refuse_a_damaged_file(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model").write_bytes(content)
