@@ -1,6 +1,6 @@
-"""Networks, batches and epochs for rerankers on features, by validation on training data.
+"""Defaults of rerankers on features, by validation on training data: recipes, learning rates, trees.
 
-    python -m experiments.rerank.defaults SET.txt ... --output defaults.csv
+    python -m experiments.rerank.defaults SET.txt ... --part rates --output defaults_rates.csv
 
 Each argument is a file of training data in LETOR format. The protocol is docs/protocols/reranker-defaults.md.
 """
@@ -10,16 +10,22 @@ from __future__ import annotations
 import argparse
 import csv
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from lmtune.measures.lists import mean_over_lists, ndcg
 from lmtune.rerank.data import RankingData
-from lmtune.rerank.learners.feature_networks import fit
+from lmtune.rerank.learners import feature_networks, trees
+from lmtune.rerank.learners.learner import FeatureScorer
 from lmtune.rerank.loss_names import parse_loss
 from lmtune.rerank.normalisation import Normalisation
+from lmtune.rerank.rankers import TreeSettings
 from lmtune.rerank.settings import Settings
 
 RECIPES: dict[str, tuple[str, int, int]] = {
@@ -32,8 +38,30 @@ RECIPES: dict[str, tuple[str, int, int]] = {
 }
 """Network, batch size and epochs by name."""
 
+_RECIPE = ("network", "batch_size", "epochs")
+
 LOSSES = ("lambdarank", "ranknet", "listnet", "song")
+
+MORE_LOSSES = (
+    *LOSSES,
+    *("ndcgloss2++", "approxndcg", "neuralndcg", "listmle", "k-song"),
+    *("binary-cross-entropy", "margin-mse", "adr-mse"),
+)
+"""Losses whose learning rates are compared."""
+
+RATES = (0.0003, 0.001, 0.003)
+
+_LEAVES: dict[str, Any] = {"min_rows": 20, "min_hessian": 1e-3, "row_share": 1.0}
+TREES: dict[str, dict[str, Any]] = {
+    "example": {"rounds": 1000, "patience": 50, "min_rows": 50, "min_hessian": 5.0, "row_share": 0.9},
+    "lightgbm-100": {"rounds": 100, "patience": 100, **_LEAVES},
+    "lightgbm-1000": {"rounds": 1000, "patience": 50, **_LEAVES},
+}
+"""LambdaMART: the settings of LightGBM's example, and LightGBM's own with at most 100 or 1,000 trees."""
+
 _MOST = 200
+
+Fit = Callable[[RankingData, RankingData], FeatureScorer]
 
 
 def parts_of(data: RankingData, seed: int) -> list[RankingData]:
@@ -46,10 +74,30 @@ def parts_of(data: RankingData, seed: int) -> list[RankingData]:
     return [normaliser.transform(part) for part in (train, *others)]
 
 
+def candidates(part: str, seed: int) -> Iterator[tuple[str, str, Fit]]:
+    """Yield the loss, the candidate's name and its training for one part of the protocol."""
+    if part == "trees":
+        for name, options in TREES.items():
+            yield "lambdamart", name, partial(trees.fit, settings=TreeSettings(seed=seed, **options))
+        return
+    for loss in LOSSES if part == "recipes" else MORE_LOSSES:
+        usual = Settings(loss=parse_loss(loss), seed=seed)
+        of_name: dict[str, dict[str, Any]]
+        if part == "rates":
+            of_name = {f"{rate:g}": {"learning_rate": rate} for rate in RATES}
+        else:
+            of_name = {
+                name: dict[str, Any](zip(_RECIPE, recipe, strict=True)) for name, recipe in RECIPES.items()
+            }
+        for name, changed in of_name.items():
+            yield loss, name, partial(feature_networks.fit, settings=replace(usual, **changed))
+
+
 def main() -> None:
-    """Train each recipe with each loss on each set, and write nDCG@10 and CPU seconds."""
+    """Train each candidate on each set, and write nDCG@10 and CPU seconds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="+", type=Path)
+    parser.add_argument("--part", choices=("recipes", "rates", "trees"), required=True)
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
@@ -61,21 +109,13 @@ def main() -> None:
             data = RankingData.read(path, cache=False, repeated="last")
             for split in range(options.splits):
                 train, validation, held_out = parts_of(data, split)
-                for loss in LOSSES:
-                    for name, (network, batch, epochs) in RECIPES.items():
-                        settings = Settings(
-                            loss=parse_loss(loss),
-                            network=network,
-                            batch_size=batch,
-                            epochs=epochs,
-                            seed=split,
-                        )
-                        started = time.process_time()
-                        scores = fit(train, validation, settings).score(held_out)
-                        spent = time.process_time() - started
-                        value = mean_over_lists(ndcg(scores, held_out, [10]))[0]
-                        rows.writerow([path.stem, split, loss, name, f"{value:.4f}", f"{spent:.1f}"])
-                        file.flush()
+                for loss, name, fit in candidates(options.part, split):
+                    started = time.process_time()
+                    scores = fit(train, validation).score(held_out)
+                    spent = time.process_time() - started
+                    value = mean_over_lists(ndcg(scores, held_out, [10]))[0]
+                    rows.writerow([path.stem, split, loss, name, f"{value:.4f}", f"{spent:.1f}"])
+                    file.flush()
 
 
 if __name__ == "__main__":
