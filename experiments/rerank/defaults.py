@@ -22,7 +22,7 @@ import torch
 from lmtune.measures.lists import mean_over_lists, ndcg
 from lmtune.rerank.data import RankingData
 from lmtune.rerank.learners import feature_networks, trees
-from lmtune.rerank.learners.learner import FeatureScorer
+from lmtune.rerank.learners.learner import Scorer
 from lmtune.rerank.loss_names import parse_loss
 from lmtune.rerank.normalisation import Normalisation
 from lmtune.rerank.rankers import TreeSettings
@@ -61,7 +61,7 @@ TREES: dict[str, dict[str, Any]] = {
 
 _MOST = 200
 
-Fit = Callable[[RankingData, RankingData], FeatureScorer]
+Fit = Callable[[RankingData, RankingData], Scorer]
 
 
 def parts_of(data: RankingData, seed: int) -> list[RankingData]:

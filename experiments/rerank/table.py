@@ -116,13 +116,13 @@ class _Plain(FeatureScorer):
     def score(self, data: RankingData, **_: Any) -> np.ndarray:
         """Score every row, shape (rows,)."""
         with torch.no_grad():
-            return self.model(torch.from_numpy(data.features)).squeeze(-1).numpy()
+            return np.asarray(self.model(torch.from_numpy(data.features)).squeeze(-1))
 
 
 class PlainRankNet(Learner):
     """A multilayer perceptron in plain PyTorch: 64 and 32 units, Adam, 16 lists a step, early stopping."""
 
-    scorer = _Plain
+    scorer: ClassVar[Any] = _Plain
 
     @staticmethod
     def loss(scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ class PlainRankNet(Learner):
         difference = scores.unsqueeze(2) - scores.unsqueeze(1)
         return nn.functional.softplus(-difference[better]).sum() / better.sum().clamp(min=1)
 
-    def fit(self, train: RankingData, validation: RankingData, **_: Unpack[TrainingOptions]) -> _Plain:
+    def fit(self, train: RankingData, validation: RankingData, **_: Unpack[TrainingOptions]) -> Any:
         """Train at most 100 epochs; stop after 15 without a better validation value."""
         torch.manual_seed(self.settings.seed)
         layers = (nn.Linear(train.features.shape[1], 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU())
@@ -142,12 +142,12 @@ class PlainRankNet(Learner):
         measurer = Measurer("ndcg@10", validation)
         best, best_epoch, kept = -1.0, 0, {}
         for epoch in range(_EPOCHS):
-            for numbers in torch.randperm(len(rows)).split(16):
+            for numbers in torch.randperm(len(rows)).split(16):  # type: ignore[no-untyped-call]
                 x = pad_sequence([features[rows[q]] for q in numbers], batch_first=True)
                 y = pad_sequence([labels[rows[q]] for q in numbers], batch_first=True, padding_value=-1)
                 loss = self.loss(network(x).squeeze(-1), y, y >= 0)
                 optimizer.zero_grad()
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
             value = measurer.mean(_Plain(self.settings, network).score(validation))
             if value > best:
@@ -181,9 +181,9 @@ class _Trees(_Plain):
 class PlainTrees(Learner):
     """LightGBM's LambdaMART with all of its own defaults: 100 trees, no validation."""
 
-    scorer = _Trees
+    scorer: ClassVar[Any] = _Trees
 
-    def fit(self, train: RankingData, validation: RankingData, **_: Unpack[TrainingOptions]) -> _Trees:
+    def fit(self, train: RankingData, validation: RankingData, **_: Unpack[TrainingOptions]) -> Any:
         """Train on the training queries only."""
         del validation
         data = lightgbm.Dataset(train.features, label=train.labels, group=train.lengths)
