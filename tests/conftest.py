@@ -89,6 +89,18 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         pytest.fail(message, pytrace=False)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all cases but the first of each test of `first_case` as slow, before tests are selected."""
+    first: set[str] = set()
+    for item in items:
+        if item.get_closest_marker("first_case") and not item.get_closest_marker("slow"):
+            name = item.nodeid.partition("[")[0]
+            if name in first:
+                item.add_marker("slow")
+            first.add(name)
+
+
 def pytest_collection_finish() -> None:
     """Leave what importing the tests has made out of every later look for circles."""
     gc.freeze()

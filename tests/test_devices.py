@@ -74,6 +74,7 @@ LOSSES = ["ranknet", "ndcgloss2++", "approxndcg", "neuralndcg", "listnet", "list
 LOSSES += ["cross-entropy"]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("loss", "network"), [*((loss, "b64") for loss in LOSSES), ("lambdarank", "attention:8-1-2")]

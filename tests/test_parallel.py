@@ -78,6 +78,7 @@ everywhere = pytest.mark.parametrize("place", [*PLACES, *ENGINES], indirect=True
 by_processes = pytest.mark.parametrize("place", ["2", "cluster"], indirect=True)
 
 
+@pytest.mark.first_case
 @everywhere
 @pytest.mark.usefixtures("place")
 def test_results_are_the_same_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +101,7 @@ def test_linear_algebra_has_one_thread() -> None:
     assert list(run_all([(tasks.threads, {})])) == [(0, "1")]
 
 
+@pytest.mark.first_case
 @everywhere
 @pytest.mark.usefixtures("place")
 def test_an_error_comes_back_as_it_was() -> None:
@@ -129,6 +131,7 @@ def test_tasks_are_asked_for_when_their_turn_comes() -> None:
     assert len(list(found)) == 49
 
 
+@pytest.mark.first_case
 @everywhere
 @pytest.mark.usefixtures("place")
 def test_what_tasks_share_reaches_them() -> None:
@@ -166,6 +169,7 @@ def test_no_process_outlives_its_caller(tmp_path: Path) -> None:
     assert not any(map(is_alive, names))
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_process_outlives_a_killed_caller(tmp_path: Path, sent: signal.Signals) -> None:
     script = tmp_path / "script.py"
@@ -290,6 +294,7 @@ def test_a_scheduler_that_goes_away_is_told() -> None:
         list(run_all([(tasks.await_file, {"path": "/nowhere"})]))
 
 
+@pytest.mark.first_case
 @everywhere
 @pytest.mark.usefixtures("place")
 def test_paths_begin_where_the_caller_is_by_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

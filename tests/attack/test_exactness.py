@@ -197,6 +197,7 @@ def plain_measure(name: str, ranked: Sequence[str], judged: Mapping[str, int]) -
     return {"P": sum(hits) / k, "R": sum(hits) / len(relevant), "Success": float(any(hits))}[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", range(SHARES))
 def test_rankings_and_measures(share: int, tmp_path: Path) -> None:
     trec_eval_tried = 0
@@ -269,6 +270,7 @@ def ranked_bytes(pool: CandidatePool, settings: NDArray[np.float64], depth: int)
     return runs
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("share", range(SHARES))
 def test_pruned_pools(share: int, tmp_path: Path) -> None:
     measures = parse_measures([*MEASURES, *GRADED])

@@ -196,6 +196,7 @@ MENDED = [cached_index, lucene_store, letor_columns, pool]
 REFUSED = [index, large_index, sharded_index, texts, lucene_note, results, network, trees, checkpoint]
 
 
+@pytest.mark.first_case
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("make", [*MENDED, *REFUSED], ids=lambda make: make.__name__)
 def test_a_flipped_bit_is_refused_or_harmless(make: Callable[[Path], Read], tmp_path: Path) -> None:
@@ -244,6 +245,7 @@ def oddities(whole: bytes) -> Iterator[bytes]:
         yield json.dumps(sealed({name: value for name, value in old.items() if name != key})).encode()
 
 
+@pytest.mark.first_case
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("make", [*MENDED, *REFUSED], ids=lambda make: make.__name__)
 def test_odd_json_is_refused_or_harmless(make: Callable[[Path], Read], tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ def cells(line: str) -> list[str]:
     return [re.sub(r"\\(\W|_)", r"\1", part).strip() for part in parts]
 
 
+@pytest.mark.slow
 def test_runs_and_tables_read_back_as_they_were_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
     for name in FOLDERS:
@@ -189,6 +190,7 @@ def test_a_result_is_reported_without_a_tag_too_many(home: Path, tmp_path: Path)
     assert as_text(NO_TEXT) in made.text
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("style", ["svg", "pdf", "png"])
 def test_pictures_are_drawn_without_mathematics(style: str, tmp_path: Path) -> None:
     folder = write_made(tmp_path / f"results {MARKUP}", made_results([MARKUP], TOPICS[:4], ["AP"]))
@@ -213,6 +215,7 @@ def test_other_commands_take_any_name(home: Path, monkeypatch: pytest.MonkeyPatc
     assert visible(line) == line
 
 
+@pytest.mark.slow
 def test_runs_are_reranked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="the extra 'neural' is not installed")
     monkeypatch.chdir(home)

@@ -129,6 +129,7 @@ CASES: dict[str, tuple[Make, Read]] = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=[pytest.mark.slow] * (case == "undecided")) for case in CASES]
 )

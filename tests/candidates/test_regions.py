@@ -94,6 +94,7 @@ def best_in_cell(regions: Regions, lambda_: float, mu: float, depth: int) -> lis
     return [int(d) for d in columns.doc[best]]
 
 
+@pytest.mark.slow
 @settings(max_examples=COLLECTIONS, deadline=None)
 @given(pools, st.integers(1, 60), st.sampled_from(RANGES), st.sampled_from(SHAPES), st.integers(0, 2**32 - 1))
 def test_a_cell_ranks_as_all_candidates_do(
@@ -106,6 +107,7 @@ def test_a_cell_ranks_as_all_candidates_do(
     check_cells(pool, depth, bounds, shape, seed)
 
 
+@pytest.mark.slow
 @settings(max_examples=COLLECTIONS, deadline=None)
 @given(
     pools,
@@ -139,6 +141,7 @@ def check_cells(
         assert best_in_cell(regions, lambda_, mu, depth) == whole
 
 
+@pytest.mark.slow
 @settings(max_examples=COLLECTIONS, deadline=None)
 @given(
     pools,
@@ -245,6 +248,7 @@ def test_the_compiled_loop_gives_the_bits_of_the_formula_itself(
             assert np.array_equal(values, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "model"),
     [

@@ -84,6 +84,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(tmp_path_factory.mktemp("world"))
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("model", SETTINGS)
 @pytest.mark.parametrize("shards", SHARDS)
 def test_pruned_pools_are_the_same(world: World, model: str, shards: int) -> None:
@@ -102,6 +103,7 @@ def test_pruned_pools_are_the_same(world: World, model: str, shards: int) -> Non
     assert dropped > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exactness", [{"mode": "e"}, {"mode": "tf"}, {"lambda_high": 0.5, "mu_high": 100.0}])
 def test_every_kind_of_pruning_is_the_same(world: World, exactness: Any) -> None:
     pools = [
@@ -111,6 +113,7 @@ def test_every_kind_of_pruning_is_the_same(world: World, exactness: Any) -> None
         assert_same(pools[0], pool)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [3e-9, 1e-8])
 def test_dominance_is_decided_by_the_whole_collection(world: World, gap: float) -> None:
     # Next to lambda = 1 the margin decides topic by topic; so does the number of a topic's documents.
@@ -127,6 +130,7 @@ def test_modes_that_do_not_hold_are_refused(world: World) -> None:
             extract_pruned(index, world.topics, model="bm25", mode="e")
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("model", SETTINGS)
 def test_the_best_of_shards_are_the_best(world: World, model: str) -> None:
     whole = CandidatePool.build(world.one, world.topics, model=model)
@@ -162,6 +166,7 @@ def test_progress_and_name(world: World) -> None:
     assert find_model("two-stage").formula is pool.formula
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("workers", ["2", "3", "cluster"])
 def test_workers_do_not_matter(
     world: World,
@@ -189,6 +194,7 @@ def test_workers_do_not_matter(
         assert (built.path / file).read_bytes() == (world.many[5].path / file).read_bytes(), file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["bm25+rm3:3,4", "two-stage+weights:idf", "bm25f:title,contents+rm3:3,4"])
 def test_topics_without_a_known_word_do_not_stop_expanded_searches(world: World, model: str) -> None:
     """Topics in a pool of their own (16 at a time, one at a time on shards) without a column."""

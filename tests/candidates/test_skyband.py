@@ -113,6 +113,7 @@ def test_the_skyband_is_what_its_definition_says(
     assert pruned.candidates.doc.tolist() == [docs[place] for place in sorted(expected)]
 
 
+@pytest.mark.slow
 @settings(max_examples=COLLECTIONS, deadline=None)
 @given(pools, st.integers(1, 60), st.sampled_from(["auto", "e", "tf"]), highs)
 def test_rankings_stay_the_same(pool: CandidatePool, depth: int, mode: str, lambda_high: float) -> None:
@@ -257,6 +258,7 @@ def test_arguments_outside_their_domain_are_refused(bad: dict[str, float]) -> No
         skyband(random_pool(0), **bad)  # type: ignore[arg-type]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", ["cranfield", "cacm", "npl", "med"])
 def test_classics_rank_the_same(name: str, shared_data: Path, tmp_path: Path) -> None:
     data = lmtune.load(str(shared_data / name))

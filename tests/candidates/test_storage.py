@@ -134,6 +134,7 @@ def test_a_new_way_of_pruning_rebuilds(cache: Cache, monkeypatch: pytest.MonkeyP
     assert cache.reasons == ["made with another pruning"]
 
 
+@pytest.mark.slow
 def test_damage_anywhere_is_noticed(cache: Cache) -> None:
     built = cache.get()
     whole = cache.file.read_bytes()

@@ -113,6 +113,7 @@ def test_a_line_of_weights_of_runs_counts_topics_by_theirs() -> None:
     np.testing.assert_allclose(steps.value[some], np.array(TIMES) @ values / sum(TIMES), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["linear", "forward", "shrunk", "rrf-k"])
 def test_fusion_weighs_topics_in_fits_alone(method: str) -> None:
     """A topic that counts 10^6 times as much as the others decides; the mean counts each alike."""

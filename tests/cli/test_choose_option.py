@@ -77,6 +77,7 @@ def test_the_folder_keeps_what_the_table_shows(run: Run) -> None:
     assert (status, "will not replace" in said) == (2, True)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("more", "why"), [("", "dropped by successive halving"), ("--certify 0.01", "its bound excludes it")]
 )

@@ -84,6 +84,7 @@ def lmtune(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.first_case
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("runs", [("a.run", "b.run"), ("a.run", "c.run"), ("b.run", "c.run")])
 @pytest.mark.parametrize(

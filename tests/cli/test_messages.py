@@ -66,6 +66,7 @@ def test_what_other_programs_read_stays_as_it_is(files: Path) -> None:
     assert (done.returncode, done.stdout) == (0, f"runid                 \tall\ttag{TITLE}\n")
 
 
+@pytest.mark.first_case
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 @pytest.mark.parametrize("to", [">/dev/full", ">&-"])
 @pytest.mark.parametrize("command", ["evaluate qrels.txt run.txt", "datasets", "--version"])

@@ -193,6 +193,7 @@ def test_the_special_cases_are_two_stage_smoothing(run: Run) -> None:
     assert lucene != one
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "sdm-two-stage")) for name in MODELS]
 )

@@ -455,6 +455,7 @@ def test_bad_input_is_one_line(letor: Path, tmp_path: Path, arguments: tuple[str
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("command", ["train x --output m", "apply m", "compare x"])
 def test_without_the_extra(command: str, tmp_path: Path) -> None:
     text = (

@@ -56,6 +56,7 @@ def results(home: Path, index: str, out: str) -> dict[str, bytes]:
     return whole
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("shards", SHARDS)
 def test_runs_and_tables_are_the_same_bytes(home: Path, shards: int) -> None:
     assert results(home, f"sharded:big{shards}", "many") == results(home, "idx", "once")

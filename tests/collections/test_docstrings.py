@@ -92,6 +92,7 @@ def test_a_seealso_directive_goes_with_its_indented_text() -> None:
     assert parts.body.split() == ["Before.", "After."]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.from_regex(r"[a-z_]{1,8}(\.[a-z_]{1,8})?", fullmatch=True), unique=True),
     st.text("xyz \n", max_size=40),

@@ -167,6 +167,7 @@ def test_an_unknown_identifier() -> None:
         load("irds:no/such")
 
 
+@pytest.mark.slow
 def test_without_network_there_is_one_line_and_nothing_outside_the_home(tmp_path: Path) -> None:
     code = (
         "import socket\n"

@@ -241,6 +241,7 @@ def test_explicit_files_alone() -> None:
     assert (indexed.name, indexed.documents) == ("named", None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_pydocs_with_other_topics() -> None:
     dataset = load("pydocs", topics="named", qrels="named", documents="tiny/docs.jsonl")

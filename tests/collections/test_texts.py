@@ -120,6 +120,7 @@ def test_texts_of_documents_in_memory(home: Path) -> None:
         lmtune.texts_for(lmtune.index_for({"x": "one"}, home=home), documents)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("name", "split", "docno", "text"),
     [

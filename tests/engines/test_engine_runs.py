@@ -49,6 +49,7 @@ def held(engine: str, tuned: tuple[str, dict[str, float]], collection: Collectio
     return check_run(run, search(collection, model, values, hits=100 + DEEPER))
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("engine", "tuned"), CASES)
 @pytest.mark.parametrize("stemmer", ["porter", "none"])
 def test_a_small_collection_is_ranked_as_by_lmtune(
@@ -63,6 +64,7 @@ def test_a_small_collection_is_ranked_as_by_lmtune(
     assert "neither a constant factor" not in found.scores
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("engine", "tuned"), CASES)
 @pytest.mark.parametrize(("name", "topics"), [pytest.param("cacm", 64, marks=pytest.mark.slow), ("med", 30)])
 def test_every_topic_of_the_classics_is_ranked_as_by_lmtune(

@@ -77,6 +77,7 @@ def fused_by(files: dict[str, Any], engine: str, runs: dict[str, Run]) -> Run:
     }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("engine", ["elasticsearch", "opensearch"])
 @pytest.mark.parametrize(
     "how", [("linear",), ("shrunk", "--window", "10"), ("rrf",), ("rrf-k",), ("rrf-tuned",)]

@@ -25,6 +25,7 @@ def test_short_names() -> None:
     assert short_name("a/b/") == "b"
 
 
+@pytest.mark.slow
 def test_artificial_names() -> None:
     assert load_split("artificial:10x7").train.lengths.tolist() == [7] * 10
     assert load_split("artificial:10").test.lengths.tolist() == [50] * 10

@@ -55,6 +55,7 @@ def test_the_full_gradient_is_that_of_the_loss(name: str, monkeypatch: pytest.Mo
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["lambdarank", "ranknet"])
 def test_training_converges(loss: str) -> None:
     settings = Settings(loss=parse_loss(loss), network="linear", epochs=60, batch_size=40, learning_rate=0.1)

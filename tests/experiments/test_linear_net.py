@@ -51,6 +51,7 @@ def test_the_cost_is_the_sum_over_pairs(seed: int, scale: float) -> None:
     np.testing.assert_allclose(net.costs(points), costs, rtol=1e-5, atol=1e-6 * scale)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 50))
 def test_the_gradient_is_the_costs(seed: int) -> None:
     net = LinearRankNet(made(seed))

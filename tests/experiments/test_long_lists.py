@@ -108,6 +108,7 @@ def test_neumf_scores_all_items_as_one_by_one() -> None:
     torch.testing.assert_close(network(users[1:2], torch.tensor([[7]]))[0, 0], whole[1, 7])
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("loss", ["song", "k-song:cutoff=10", "cross-entropy", "ranknet", "listnet"])
 @pytest.mark.parametrize("whole", [False, True])
 def test_ratings_are_learnt(loss: str, whole: bool) -> None:
@@ -120,6 +121,7 @@ def test_ratings_are_learnt(loss: str, whole: bool) -> None:
     assert lists.measure(trained.network, "test", ["ndcg@10"]).mean() > 0.12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("widths", [(), (16,)])
 def test_labels_are_learnt(tmp_path: Path, widths: tuple[int, ...]) -> None:
     for name, count in (("train", 300), ("test", 80)):

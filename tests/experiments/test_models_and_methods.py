@@ -53,6 +53,7 @@ def held_out(found: Any, prepared: dict[str, Prepared], model: str, method: str)
     return np.concatenate(values)[:, 0]
 
 
+@pytest.mark.slow
 def test_methods_are_compared_with_direct_on_topics_held_out(
     found: Any, prepared: dict[str, Prepared]
 ) -> None:

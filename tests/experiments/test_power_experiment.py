@@ -17,6 +17,7 @@ from lmtune.measures.significance.tests import detectable_difference
 NAME = "synthetic:1000x40"
 
 
+@pytest.mark.slow
 def test_shares_are_those_of_scipys_test() -> None:
     differences = np.random.default_rng(0).exponential(0.1, 40)
     least = detectable_difference(float(differences.std(ddof=1)), 15)

@@ -72,6 +72,7 @@ def test_curves_are_of_the_trained_net() -> None:
     assert (tables["nets"]["gradient"] < tables["nets"]["first_gradient"]).all()
 
 
+@pytest.mark.slow
 def test_curves_are_means_of_nested_samples(found: Any) -> None:
     pool = load_pool(DATASET)
     every = len(pool.topics)

@@ -10,6 +10,7 @@ from experiments.spsa import __main__ as spsa
 from experiments.spsa.linear import LinearRankNet, first_weights
 
 
+@pytest.mark.slow
 def test_costs_are_those_of_the_iterates_and_gradients_of_the_closed_form() -> None:
     tables = spsa.experiment(
         data="artificial:4x8", runs=2, evaluations=300, per_step=(2, 4), rates=(0.01, 0.3), features=(10, 30)

@@ -54,6 +54,7 @@ def test_hidden_weights_are_near_the_best() -> None:
     np.testing.assert_array_equal(pool.candidates.gain, again.candidates.gain)
 
 
+@pytest.mark.slow
 def test_searches_have_a_row_each() -> None:
     rows = search(NAME, 2, 0, 20)["parameters"]
     by_method = {row["method"]: row for row in rows}

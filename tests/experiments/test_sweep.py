@@ -87,6 +87,7 @@ def test_the_objective_over_whole_lists(margin: float, cutoff: int | None) -> No
     assert found == pytest.approx(np.mean(terms), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_training_is_fits_and_is_measured_at_its_best_epoch() -> None:
     song = SMALL | {"loss": "song"}
     result = train(data=DATA, data_seed=1, settings=song, cutoffs=[1, 5], watched=True)
@@ -131,6 +132,7 @@ def test_labels_are_lowered() -> None:
         assert after.labels.tolist() == [max(0.0, label - 1.0) for label in before.labels]
 
 
+@pytest.mark.slow
 def test_means_and_differences_are_scipys() -> None:
     multitest = pytest.importorskip("statsmodels.stats.multitest")
     random = np.random.default_rng(0)

@@ -150,6 +150,7 @@ def test_a_setting_is_not_tested_against_itself(view: View) -> None:
     assert [(own["better"], own["difference"]) for own in found["contrasts"]] == [(0, 0.0)] * 2
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("chosen", ["", "110" * 8])
 def test_the_near_optimal_region_is_of_the_chosen_topics(
     chosen: str, monkeypatch: pytest.MonkeyPatch
@@ -180,6 +181,7 @@ def wait_for(surfaces: Surfaces, view: View, **asked: Any) -> dict[str, Any]:
     raise AssertionError("the surface was never done")
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("model", "plane"), [("two-stage", "lambda,mu"), ("sdm", ""), ("sdm", "unordered,mu_ordered")]
 )

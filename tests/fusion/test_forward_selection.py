@@ -57,6 +57,7 @@ def chosen_by_fold(found: FusionResult, method: str) -> list[Chosen]:
     return list(next(row for row in found.rows if row.chosen.method == method).folds)
 
 
+@pytest.mark.slow
 def test_normalisation_and_power_are_chosen_on_training_topics() -> None:
     runs, judged = made(5, runs=3, topics=9, docs=30, levels=30)
     options = FusionOptions(("AP",), ("equal", "combmnz-tuned"), normalise="choose", folds="3")

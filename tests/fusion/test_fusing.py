@@ -139,6 +139,7 @@ def test_held_out_values_are_those_of_weights_from_other_topics() -> None:
         assert 0.0 <= row.interval[name][0] <= share <= row.interval[name][1] <= 1.0
 
 
+@pytest.mark.slow
 def test_ranges_and_intervals_contain_shrunk_weights() -> None:
     runs, judged = made(21, runs=3, topics=12, docs=30, levels=40)
     row = fuse_runs(runs, judged, FusionOptions(("AP",), ("shrunk",), folds="3")).selected
@@ -269,6 +270,7 @@ def test_progress_moves_within_each_choice_and_never_back() -> None:
         assert len(set(shares[f"AP, {method}"])) > 6
 
 
+@pytest.mark.slow
 def test_where_no_weights_help_equal_ones_are_taken() -> None:
     runs, judged = telling_runs(4, 4)
     found = fuse_runs(runs, judged, FusionOptions(measure=("AP",), method=("shrunk", "equal"), folds="3"))
@@ -363,6 +365,7 @@ def random_best(pool: CandidatePool, measure: str, draws: int = 10_000) -> float
     return float(values[:, :, 0].mean(axis=0).max())
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("seed", "runs", "measure"), [(1, 4, "RR"), (9, 4, "RR"), (11, 3, "nDCG@5"), (5, 6, "AP")]
 )

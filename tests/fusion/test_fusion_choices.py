@@ -27,6 +27,7 @@ def row_of(found: FusionResult, name: str) -> FusedRow:
     return next(row for row in found.rows if row.chosen.method == name)
 
 
+@pytest.mark.slow
 def test_window_and_constant_are_chosen_on_training_topics() -> None:
     runs, judged = made(6, runs=3, topics=9, docs=30, levels=30)
     options = FusionOptions(("AP",), ("equal", "rrf-k"), window=(0, 3, 8), folds="3")
@@ -107,6 +108,7 @@ def test_differences_have_intervals_over_topics(tmp_path: Path) -> None:
     assert f"rrf={low!r} to {high!r}" in next(own for own in lines if own["method"] == "shrunk")["gains"]
 
 
+@pytest.mark.slow
 def test_what_is_proven_of_how_many_runs_is_said() -> None:
     runs, judged = made(3, runs=13, topics=4, docs=12)
     options = FusionOptions(("AP",), ("linear",), in_sample=True, certify=0.1)

@@ -48,6 +48,7 @@ def folds_of(found: FusionResult, method: str) -> list[tuple[str, int, dict[str,
     return [(own.normalise, own.window, own.logistic) for own in row.folds]
 
 
+@pytest.mark.slow
 def test_scale_and_window_are_the_best_of_each_folds_training_topics() -> None:
     runs, judged = made(5, runs=3, topics=9, docs=30, levels=30)
     options = FusionOptions(("AP",), ("equal",), "choose", window=(0, 5, 12), folds="3")

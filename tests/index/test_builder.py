@@ -71,6 +71,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(COLLECTIONS, st.sampled_from([40, 400, 4000, 1 << 30]), st.sampled_from(["porter", "none"]))
 def test_any_collection_within_any_memory(
@@ -101,6 +102,7 @@ def test_memory_and_workers_do_not_change_a_byte(tmp_path: Path) -> None:
     check(index, [document for batch in source.made for document in batch.documents], Analyzer())
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("workers", "memory"),
     [(1, 1 << 30), (1, 3000), (2, 1 << 30), pytest.param(3, 3000, marks=pytest.mark.slow)],
@@ -211,6 +213,7 @@ def test_progress_counts_to_the_end(tmp_path: Path, workers: int) -> None:
     assert seen == [((at + 1) * (5 << 20), source.size) for at in range(5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_input_error_arrives_as_it_is(tmp_path: Path, workers: int) -> None:
     source = made_documents(100, per_batch=20, fate="input error")
@@ -220,6 +223,7 @@ def test_an_input_error_arrives_as_it_is(tmp_path: Path, workers: int) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fate", "error", "text"),
     [
@@ -287,6 +291,7 @@ def children() -> list[str]:
     return [name for parent, name in rows if int(parent) == os.getpid() and "popen_loky" in name]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "collection", ["cranfield", "cacm", "med", pytest.param("npl", marks=pytest.mark.slow)]
 )

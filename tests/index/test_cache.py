@@ -32,6 +32,7 @@ def of(index: ColumnarIndex) -> str:
     return index.docnos([0])[0][0]
 
 
+@pytest.mark.slow
 def test_two_collections_of_one_name_searched_at_once(tmp_path: Path) -> None:
     sources = {word: documents(tmp_path / word / "coll", word) for word in "ab"}
     built: list[str] = []

@@ -55,6 +55,7 @@ def words(packed: NDArray[np.uint8] | bytes) -> NDArray[np.uint64]:
         return Column[np.uint8](Path(folder), columns["lists"]).words(0, len(packed))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.tuples(WIDTHS, WIDTHS), max_size=4), st.integers(0, 99))
 def test_postings_are_undone(

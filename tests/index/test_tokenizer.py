@@ -62,6 +62,7 @@ def test_white_space_separates(one: str, other: str) -> None:
     assert together == [lower_case(token) for token in tokenize(one) + tokenize(other)]
 
 
+@pytest.mark.slow
 def test_underscores_and_joiners_in_thousands_take_no_time() -> None:
     # A pattern that starts anew at each of them would take minutes.
     text = "_" * 50_000 + " \u00e9" + "\u200d" * 50_000 + "_" * 50_000

@@ -47,6 +47,7 @@ def check_positions(index: ColumnarIndex, texts: Sequence[str], analyzer: Analyz
     assert index.positions("nowhere") is None
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(TEXTS, st.sampled_from([40, 400, 1 << 30]))
 def test_positions_are_the_tokens_places(texts: list[str], memory_bytes: int) -> None:
@@ -57,6 +58,7 @@ def test_positions_are_the_tokens_places(texts: list[str], memory_bytes: int) ->
         check_positions(index, texts, Analyzer())
 
 
+@pytest.mark.slow
 def test_workers_and_memory_change_no_byte_and_no_other_column(tmp_path: Path) -> None:
     source = made_documents(400, per_batch=60)
     files = []
@@ -83,6 +85,7 @@ def indri(tokens: Sequence[str], first: str, second: str, ordered: bool) -> int:
     return count
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=30), min_size=1, max_size=8))
 def test_windows_are_those_of_the_text(texts: list[list[str]]) -> None:

@@ -105,6 +105,7 @@ def test_bad_json_names_the_line_in_the_file(
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 
+@pytest.mark.slow
 @given(st.lists(TEXTS, min_size=1), st.integers(1, 200))
 def test_split_files_give_every_document_once(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], batch_bytes: int

@@ -120,6 +120,7 @@ def nearest(text: str) -> float | None:
     return closest[0] if len(closest) == 1 else even[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(text=st.one_of(NUMBER, FLOAT32.map(repr), st.floats(-1e38, 1e38).map(repr)))
 @example("16777217")  # in the middle between two

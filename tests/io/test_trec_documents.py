@@ -173,6 +173,7 @@ WORD = st.text(st.characters(codec="utf-8", exclude_characters="<>&\r"), max_siz
 ELEMENTS = st.lists(st.tuples(st.sampled_from([*TEXT_ELEMENTS, "BYLINE", "FIRST"]), WORD))
 
 
+@pytest.mark.slow
 @given(st.lists(ELEMENTS, min_size=1, max_size=5), st.integers(1, 60))
 def test_blocks_of_any_size_give_the_elements_texts(
     collection: list[list[tuple[str, str]]], block_bytes: int

@@ -84,6 +84,7 @@ def test_order_of_items_does_not_matter(loss: Loss, pairs: Any, random: Any) -> 
     np.testing.assert_allclose(moved, gradient[:, order], rtol=1e-8, atol=1e-11)
 
 
+@pytest.mark.first_case
 @every_loss
 @settings(max_examples=5 if SAMPLED else 20, deadline=None)
 @given(items, st.lists(st.tuples(st.floats(), st.floats()), min_size=1, max_size=5), st.data())
@@ -101,6 +102,7 @@ def test_padding_changes_nothing(loss: Loss, pairs: Any, junk: Any, data: Any) -
     np.testing.assert_allclose(np.sort(padded[real]), np.sort(gradient[0]), rtol=1e-8, atol=1e-11)
 
 
+@pytest.mark.first_case
 @every_loss
 @settings(max_examples=20, deadline=None)
 @given(st.lists(items, min_size=1, max_size=4), st.sampled_from([torch.float32, torch.float64]))
@@ -139,6 +141,7 @@ def test_batches_of_nothing(loss: Loss, empty: tuple[int, int]) -> None:
     assert loss(s, torch.zeros(empty), reduce="none").shape == empty[:1]
 
 
+@pytest.mark.first_case
 @every_loss
 @settings(max_examples=20, deadline=None)
 @given(items)

@@ -110,6 +110,7 @@ def read_as_trec_eval(path: Path, rankings: list[Ranking], where: tuple[object, 
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "npl")) for name in EACH]
 )

@@ -59,6 +59,7 @@ def test_every_line_of_dl_2021_is_trec_evals(shared_data: Path) -> None:
     assert compared > 8000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("archive", ["robust04_runs", "trec_covid_round1"])
 def test_runs_of_an_archive_are_measured_as_ir_measures_does(shared_data: Path, archive: str) -> None:
     home = shared_data / archive

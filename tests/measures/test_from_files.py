@@ -98,6 +98,7 @@ def test_values_come_in_the_order_of_the_names(files: tuple[Path, Path]) -> None
     pd.testing.assert_frame_equal(topic_values(*files, names), pd.concat(singly, axis=1))
 
 
+@pytest.mark.slow
 def test_a_real_run(shared_data: Path) -> None:
     folder = shared_data / "robust03"
     names = ["AP(rel=2)@100", "nDCG@20", "Bpref(rel=2)", "RR", "R@1000"]

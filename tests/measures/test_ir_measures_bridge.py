@@ -180,6 +180,7 @@ def test_diversity_measures_are_their_formulas(tmp_path: Path) -> None:
     assert ours("P_IA@5", qrels, run)["1"] == pytest.approx(5 / 15, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pyndeval")
 @pytest.mark.parametrize("name", DIVERSE)
 def test_diversity_of_trec_web_2014_is_that_of_pyndeval(name: str, shared_data: Path) -> None:

@@ -71,6 +71,7 @@ def test_rbo_is_equation_32(first: list[int], second: list[int], p: float) -> No
     assert rank_biased_overlap(ranks(first), ranks(first), p) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @given(SCORES, SCORES, PERSISTENCES)
 def test_rbo_with_ties_is_the_sum_of_agreements(
     first: dict[int, int], second: dict[int, int], p: float

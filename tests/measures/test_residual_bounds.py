@@ -76,6 +76,7 @@ def opened(topic: Topic) -> OpenTopic:
     return OpenTopic.of(*topic)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", NAMES)
 def test_bounds_of_a_run_are_those_of_all_ways_to_judge(name: str) -> None:
     measure = parse_measure(name)
@@ -85,6 +86,7 @@ def test_bounds_of_a_run_are_those_of_all_ways_to_judge(name: str) -> None:
         assert bounds(measure, opened(topic)) == pytest.approx(every_way(measure, topic), abs=1e-12), seed
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", NAMES)
 def test_bounds_of_a_difference(name: str) -> None:
     measure = parse_measure(name)
@@ -165,6 +167,7 @@ def means(measure: str, run: dict[str, dict[str, float]]) -> list[float]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ["P@2", "nDCG@2", "R@1", "RR"])
 def test_means_are_bounded_exactly(measure: str) -> None:
     one, other = np.array(means(measure, RUN)), np.array(means(measure, OTHER))

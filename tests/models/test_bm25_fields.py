@@ -80,6 +80,7 @@ def ours(drawn: Drawn, summed: bool) -> tuple[float, NDArray[np.float64]]:
     return float(scores[0]), gradients[:, 0]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("summed", [True, False])
 @settings(max_examples=COLLECTIONS, deadline=None)
 @given(documents())

@@ -105,6 +105,7 @@ def test_each_variant_is_held_against_what_is_published() -> None:
     assert PUBLISHED.keys() == VARIANTS.keys()
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", VARIANTS)
 def test_scores_are_the_published_ones(name: str) -> None:
     _, topics, _ = random_collection(4, documents=150)
@@ -190,6 +191,7 @@ def test_gradients_are_the_formulas(name: str) -> None:
             assert gradients[:, document] == pytest.approx([float(in_k1), float(in_b)], rel=1e-10, abs=1e-14)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", VARIANTS)
 def test_what_is_proved_of_bm25_holds_for_variants_without_negative_parts(name: str) -> None:
     formula = find_model(f"bm25:{name}").formula

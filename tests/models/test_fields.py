@@ -259,6 +259,7 @@ def test_gradients_in_softmax_coordinates() -> None:
             assert slopes[axis] == pytest.approx(numeric, rel=1e-5, abs=1e-4 * abs(float(setting @ linear)))
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(
     "tuner",

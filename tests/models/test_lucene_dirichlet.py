@@ -201,6 +201,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_index(tmp_path_factory.mktemp("lucene") / "index", segments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "similarity", "settings"),
     [

@@ -202,6 +202,7 @@ def test_at_fixed_smoothing_scores_are_linear_in_the_weights_and_the_pair_cost_i
         assert high.value >= middle.value + middle.gradient[:2] @ step - 1e-9 * middle.value
 
 
+@pytest.mark.slow
 def test_every_tuner_tunes_it() -> None:
     pool = CandidatePool.build(*random_collection(5, documents=120, topics=20), model="sdm")
     space = ParameterSpace.of("sdm")

@@ -94,12 +94,14 @@ def assert_agrees(document: Document, lambda_: float, mu: float) -> None:
     assert abs(ours.dmu[0] - dmu) <= error_mu
 
 
+@pytest.mark.slow
 @settings(max_examples=COLLECTIONS, deadline=None)
 @given(documents(), st.floats(0.0, 1.0, exclude_max=True), st.floats(1e-6, 1e7))
 def test_random_settings_agree_with_the_formula(document: Document, lambda_: float, mu: float) -> None:
     assert_agrees(document, lambda_, mu)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("lambda_", "mu"), PARAMETERS)
 @settings(max_examples=40, deadline=None)
 @given(documents())

@@ -368,6 +368,7 @@ def test_topics_without_expansion_terms_are_named() -> None:
     assert unexpanded_topics(CandidatePool.build(index, {"a": "poodles"}, model="bm25")) == []
 
 
+@pytest.mark.slow
 def test_the_largest_weights_are_tuned_without_overflow(recwarn: pytest.WarningsRecorder) -> None:
     """Every method ends with finite parameters, and ranks as with weights of 1."""
     index, queries, qrels = random_collection(5)

@@ -290,6 +290,7 @@ def test_pictures_are_dark_by_night(opened: Chrome) -> None:
 LONG = [str(topic) for topic in range(400)]
 
 
+@pytest.mark.slow
 def test_topics_are_found_by_their_text_and_four_hundred_fit_on_few_sheets(
     browser: Chrome, tmp_path: Path
 ) -> None:

@@ -103,6 +103,7 @@ def test_trec_evals_own_tests(name: str, version: str, shared_data: Path) -> Non
     assert text(folder, name, version).encode() == (folder / name).read_bytes()
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", ROBUST03)
 def test_robust03(name: str, shared_data: Path) -> None:
     folder = shared_data / "robust03"

@@ -37,6 +37,7 @@ def tuned() -> tuple[CandidatePool, CollectionResult]:
     return pool, run_experiment(pool, folds, plan)
 
 
+@pytest.mark.slow
 def test_means_in_and_out_of_sample_stand_side_by_side(tuned: tuple[CandidatePool, CollectionResult]) -> None:
     _, result = tuned
     [table] = weight_tables([result])

@@ -68,6 +68,7 @@ def named(name: str) -> Examination:
     return small(CASES[name][0])
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", CASES)
 def test_verdicts(name: str) -> None:
     found = named(name)
@@ -109,6 +110,7 @@ def test_two_documents_make_lambdarank_a_weighted_ranknet(labels: list[float], k
     assert (found.has_cost, found.convex) == ("yes", "yes")
 
 
+@pytest.mark.slow
 def test_what_own_rank_forces_have_a_cost() -> None:
     # f(y, r) = g(r) + h(y) has one, other forces have not.
     def additive(scores: Array, labels: Array) -> Array:
@@ -138,6 +140,7 @@ def brute_force_fits(function: LambdaFunction, labels: Array) -> bool:
     return True
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("labels", [[1.0, 0.0, 0.0], [2.0, 1.0, 0.0], [1.0, 0.0], [2.0, 1.0, 1.0]])
 @pytest.mark.parametrize(
     "function",
@@ -179,6 +182,7 @@ def test_single_precision_is_no_asymmetry() -> None:
     assert found.convex != "no"
 
 
+@pytest.mark.slow
 def test_lambdas_too_rough_for_differences_are_undecided() -> None:
     def grain(scores: Array, labels: Array) -> Array:
         # A thousandth of noise, the same for the same scores.
@@ -190,6 +194,7 @@ def test_lambdas_too_rough_for_differences_are_undecided() -> None:
     assert found.evidence["symmetry"].outcome == "unclear"
 
 
+@pytest.mark.slow
 def test_one_seed_gives_one_examination() -> None:
     first, again, other = (small(examples.swap_pull, seed=seed) for seed in (0, 0, 1))
     for test in TESTS:
@@ -216,6 +221,7 @@ def test_bad_settings_and_functions() -> None:
         examine(lambda scores, labels: scores * 0 + labels + next(counter))
 
 
+@pytest.mark.slow
 def test_the_regulariser_makes_a_smooth_cost_convex() -> None:
     found = named("soft_errors")
     needed, _ = needed_alpha(found)
@@ -228,6 +234,7 @@ def test_the_regulariser_makes_a_smooth_cost_convex() -> None:
     assert less.smallest_eigenvalue == pytest.approx(0.1 * found.smallest_eigenvalue, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_no_regulariser_mends_a_ridge_or_a_missing_cost() -> None:
     assert needed_alpha(named("margin 2"))[0] == math.inf
     assert small(regularise(functions.margin(2.0), 100.0)).convex == "no"

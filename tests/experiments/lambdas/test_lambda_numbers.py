@@ -178,6 +178,7 @@ def test_the_two_document_example_comes_out_as_equations_7_to_9() -> None:
             assert functions.margin_cost(scores, labels, delta) == pytest.approx(expected)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("function", "cost"),
     [
@@ -261,6 +262,7 @@ def test_bad_vectors() -> None:
         rebuild_cost(functions.ranknet(), [1, 0])([1.0, 2.0, 3.0])
 
 
+@pytest.mark.slow
 def test_without_ranknets_cost_no_measure_has_one() -> None:
     # Burges (2005), section 3: below ln 2 no pair can be wrong or tied, each of which costs ln 2 or more
     perfect = {"pairwise-error": 0.0, "wta": 0.0, "mrr": 1.0, "ap": 1.0, "ndcg": 1.0, "ndcg@1": 1.0}

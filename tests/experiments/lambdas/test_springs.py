@@ -53,6 +53,7 @@ def test_a_semidefinite_jacobian_is_not_enough_for_a_minimum() -> None:
     assert second.mean() - first.mean() == pytest.approx(10.0)  # as far again: the energy has no bottom
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 0.5, 1.0])
 def test_a_margin_withstands_changes_of_less_than_half_of_it(delta: float) -> None:
     rng, labels = np.random.default_rng(0), np.array([1.0, 0.0])

@@ -78,6 +78,7 @@ def test_without_pyserini_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
     assert not java.is_installed()
 
 
+@pytest.mark.slow
 def test_starting_java_is_quiet_and_leaves_torch_and_ctrl_c_alone(tmp_path: Path) -> None:
     require_java()
     program = """

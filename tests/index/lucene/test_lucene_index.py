@@ -54,6 +54,7 @@ def differences(lucene: Index, embedded: Index, terms: list[str]) -> list[str]:
     return found
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("stemmer", ["porter", "none"])
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "med")) for name in CLASSICS]
@@ -292,6 +293,7 @@ def test_prebuilt_names_without_a_network(tmp_path: Path, monkeypatch: pytest.Mo
     assert find_lucene_index("cacm") == folder
 
 
+@pytest.mark.slow
 def test_the_embedded_engine_asks_for_nothing_of_lucene(tmp_path: Path) -> None:
     program = """
 import sys

@@ -123,6 +123,7 @@ def check_positions(reader: LuceneReader, documents: dict[str, str]) -> None:
         assert own == expected
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("sizes", [[1], [60], [25, 1, 40]])
 @pytest.mark.parametrize("stored", ["", "positions", "vectors"])
 def test_counts_are_those_of_the_documents(tmp_path: Path, sizes: list[int], stored: str) -> None:

@@ -61,6 +61,7 @@ class TestListSampler:
         )
         return ListSampler(pairs, 12, **{"relevant": 3, "others": 4, "seed": 1, **options})
 
+    @pytest.mark.slow
     def test_draws_are_uniform_and_right(self) -> None:
         sampler = self.sampler()
         counts = np.zeros(12)

@@ -34,6 +34,7 @@ def width(qrels: Qrels, runs: Any, measure: str) -> float:
     return float(np.diff(bounds["b", "a"][0])[0])
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("measure", ["P@3", "RBP", "RBP(p=0.5)@4"])
 @pytest.mark.parametrize("seed", range(8))
 def test_no_other_pairs_narrow_the_difference_more(measure: str, seed: int) -> None:

@@ -43,6 +43,7 @@ def _label_own(path: Path, topic: str, count: int) -> None:
         put_label(path, topic, f"d{n}", 1)
 
 
+@pytest.mark.slow
 def test_processes_that_label_one_file_lose_nothing(tmp_path: Path) -> None:
     path, count = tmp_path / "pairs.txt", 40
     write_sheet(path, [Entry(topic, f"d{n}") for topic in "1234" for n in range(count)])

@@ -88,6 +88,7 @@ def test_intervals_and_p_values_of_a_correction_agree(pairwise: bool) -> None:
     assert significant > 20
 
 
+@pytest.mark.slow
 def test_the_false_coverage_rate_of_the_significant_differences() -> None:
     rng = np.random.default_rng(4)
     truth = np.array([0.0] * 5 + [0.8] * 5)
@@ -127,6 +128,7 @@ def test_what_hsd_cannot_test(options: dict[str, Any], part: str) -> None:
         lmtune.compare(BASE, RUNS, ComparisonOptions(correction="hsd", **options))
 
 
+@pytest.mark.slow
 def test_bonferroni_intervals_cover_all_differences_at_once() -> None:
     rng = np.random.default_rng(3)
     missed = {"holm": 0, "none": 0}

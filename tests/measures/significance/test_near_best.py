@@ -43,6 +43,7 @@ def test_bounds_are_those_of_brute_force(topics: int, spread: float, level: floa
     assert found.max() > 0.0
 
 
+@pytest.mark.slow
 def test_all_bounds_hold_together_with_their_confidence() -> None:
     rng = np.random.default_rng(0)
     means = 0.4 - 0.05 * np.linspace(-0.3, 1.0, 12) ** 2

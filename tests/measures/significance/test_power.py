@@ -28,6 +28,7 @@ def _power(topics: int, shift: float, level: float) -> float:
     return float(mpmath.quad(density, knots))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topics", [3, 4, 10, 50, 2000])
 @pytest.mark.parametrize(("power", "level"), [(0.8, 0.05), (0.5, 0.01), (0.1, 0.05), (0.99, 0.05)])
 def test_the_power_is_that_of_the_integral(topics: int, power: float, level: float) -> None:

@@ -53,6 +53,7 @@ def lines(axes: tuple[ParameterAxis, ...]) -> pd.DataFrame:
     return table.assign(train=0.2 + 0.1 * height, test=0.2 + 0.1 * rng.random(len(table)))
 
 
+@pytest.mark.first_case
 @MODELS
 def test_every_parameter_has_a_row_of_choices(axes: tuple[ParameterAxis, ...]) -> None:
     table = chosen(axes)
@@ -71,6 +72,7 @@ def test_every_parameter_has_a_row_of_choices(axes: tuple[ParameterAxis, ...]) -
     assert render(figure, "png")
 
 
+@pytest.mark.first_case
 @MODELS
 def test_every_parameter_has_a_profile(axes: tuple[ParameterAxis, ...]) -> None:
     table = lines(axes)

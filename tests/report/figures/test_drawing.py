@@ -83,6 +83,7 @@ def test_a_folder_gives_all_pictures(kept: tuple[Path, CollectionResult], pictur
         assert f"to {end} after {len(approx)} evaluations" in convergence.alt
 
 
+@pytest.mark.slow
 def test_tables_that_are_missing_leave_pictures_out(
     kept: tuple[Path, CollectionResult], tmp_path: Path
 ) -> None:

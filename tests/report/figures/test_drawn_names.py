@@ -56,6 +56,7 @@ def all_figures(name: str) -> list[Figure]:
     ]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", NAMES)
 def test_every_picture_draws_every_name(name: str) -> None:
     for figure in all_figures(name):

@@ -113,6 +113,7 @@ def again() -> dict[str, Figure]:
 NAMES = ["surface", "profiles", "topics", "recall", "convergence", "spread"]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", NAMES)
 def test_every_picture_is_labelled_and_described(name: str, figures: dict[str, Figure]) -> None:
     figure = figures[name]
@@ -126,6 +127,7 @@ def test_every_picture_is_labelled_and_described(name: str, figures: dict[str, F
     assert figure.get_figwidth() <= 7.0
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "surface")) for name in NAMES]
 )

@@ -15,6 +15,7 @@ from lmtune.report.figures import fusion_pictures, parameters
 from lmtune.report.table import short
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("runs", [2, 3])
 def test_steps_and_choices_are_drawn_where_they_are(runs: int) -> None:
     loaded, judged = made(3, runs=runs, topics=6, levels=9)

@@ -59,6 +59,7 @@ def test_scores_are_the_models_own(gpt: Path, lora: int) -> None:
     assert scores == pytest.approx(wanted, rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("lora", [0, 4])
 def test_a_sequence_to_sequence_model_answers_first(tmp_path: Path, lora: int) -> None:
     folder = tiny_t5(tmp_path / "t5")
@@ -122,6 +123,7 @@ def test_a_prompt_that_leaves_no_room_for_texts_is_refused(gpt: Path) -> None:
         load_network(f"decoder:{gpt}", TextOptions(prompt=PROMPT, max_length=prompt - 1))
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("lora", [0, 2])
 def test_it_learns_and_is_kept(gpt: Path, tmp_path: Path, lora: int) -> None:
     options = TextOptions(prompt=PROMPT, max_length=32, batch_tokens=64, lora=lora)

@@ -56,6 +56,7 @@ def gradients(network: CrossEncoder, lists: TextLists) -> dict[str, Any]:
     return {name: own.grad.clone() for name, own in network.named_parameters() if own.grad is not None}
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("passages", ["first", "max", "sum"])
 def test_gradients_in_pieces_are_those_of_all_at_once(settings: Settings, passages: str) -> None:
     lists = replace(TRAIN, options=replace(SMALL, passages=passages))
@@ -95,6 +96,7 @@ class Alive(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now -= size
 
 
+@pytest.mark.slow
 def test_graphs_of_one_micro_batch_at_a_time(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     lists = made_texts(2, queries=24, options=SMALL)
     network = CrossEncoder(load_language_model(settings.network, TextOptions()), SMALL)
@@ -107,6 +109,7 @@ def test_graphs_of_one_micro_batch_at_a_time(settings: Settings, monkeypatch: py
     assert in_pieces.most < 0.3 * at_once.most
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("loss", [name.replace("lambdas", LAMBDAS) for name in loss_names()])
 def test_every_loss_learns(settings: Settings, loss: str) -> None:
     asked = replace(settings, loss=parse_loss(loss), epochs=1)
@@ -135,6 +138,7 @@ def same(one: TextTrained, other: TextTrained) -> bool:
     )
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("loss", ["lambdarank", "song"])
 def test_resumed_to_the_same_bits(settings: Settings, tmp_path: Path, loss: str) -> None:
     asked = replace(settings, loss=parse_loss(loss))

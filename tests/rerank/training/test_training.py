@@ -40,6 +40,7 @@ def same(first: Trained, second: Trained) -> bool:
     return equal and first.history == second.history and first.best_epoch == second.best_epoch
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("network", ["b64", "attention:8-1-2"])
 @pytest.mark.parametrize(
     ("loss", "options"), [("listmle", {}), ("song", {}), ("k-song", {"theoretical": True})]
