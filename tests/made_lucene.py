@@ -24,14 +24,17 @@ def require_java() -> Any:
 
 
 def require_searcher() -> Any:
-    """Return pyserini's LuceneSearcher, without the neural encoders that its module imports beside: 13 s."""
+    """Return pyserini's LuceneSearcher, without what its module imports beside.
+
+    These are the neural encoders, which take 13 s, and in pyserini 2 a list of indexes from a network.
+    """
     require_java()
-    name = "pyserini.encode"
-    is_ours = sys.modules.setdefault(name, stand_in := MagicMock()) is stand_in
+    beside = {name: MagicMock() for name in ("pyserini.encode", "pyserini.prebuilt_index_info")}
+    ours = [name for name, stand_in in beside.items() if sys.modules.setdefault(name, stand_in) is stand_in]
     try:
         return importlib.import_module("pyserini.search.lucene").LuceneSearcher
     finally:
-        if is_ours:
+        for name in ours:
             del sys.modules[name]
 
 

@@ -50,8 +50,9 @@ def start() -> Any:
         # pyserini's options require a module that a small runtime lacks; the process would exit.
         config.options = []
         config.set_classpath(str(find_jar()))
-        # -Xrs: Java does not handle signals. By default Java reads the home folder from the user database.
-        config.add_options("-Xrs", f"-Duser.home={Path.home()}")
+        # -Xrs: Java does not handle signals. By default Java reads the home folder from the user database,
+        # and warns that Lucene 10 calls native functions.
+        config.add_options("-Xrs", f"-Duser.home={Path.home()}", "--enable-native-access=ALL-UNNAMED")
     try:
         jnius = importlib.import_module("jnius")
         _silence(jnius)

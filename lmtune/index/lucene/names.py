@@ -1,4 +1,8 @@
-"""Find prebuilt indexes, topics and judgments by their names in pyserini and Anserini."""
+"""Find prebuilt indexes, topics and judgments by their names in pyserini and Anserini.
+
+Anserini 1, in pyserini 1, has the names of topics and judgments in enumerations. Anserini 2, in pyserini 2,
+downloads the lists of all names.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +19,21 @@ from lmtune.index.lucene import java
 _Role = Literal["topics", "qrels"]
 
 _CLASSES = {"topics": "io.anserini.search.topicreader.Topics", "qrels": "io.anserini.eval.Qrels"}
+_READER = "io.anserini.search.topicreader.TopicReader"
 _SUFFIX = re.compile(r"\.(?:txt|tsv|jsonl)(?:\.gz)?")
 
 
-def cache_folder(role: _Role | Literal["indexes"]) -> Path:
-    """Return the folder of pyserini's downloads."""
-    if role == "indexes":
-        # pyserini reads this variable; Anserini, which downloads topics and judgments, does not.
-        cache = os.environ.get("PYSERINI_CACHE")
-        return (Path(cache) if cache else Path.home() / ".cache" / "pyserini") / "indexes"
-    return Path.home() / ".cache" / "pyserini" / "topics-and-qrels"
+def index_folder() -> Path:
+    """Return the folder of pyserini's downloaded indexes."""
+    # pyserini reads this variable; Anserini 1, which downloads topics and judgments, does not.
+    cache = os.environ.get("PYSERINI_CACHE")
+    return (Path(cache) if cache else Path.home() / ".cache" / "pyserini") / "indexes"
+
+
+def _file_folders(role: _Role) -> tuple[Path, Path]:
+    """Return the folders of topics or judgments that Anserini 1 and 2 downloaded."""
+    cache = Path.home() / ".cache" / "pyserini"
+    return cache / "topics-and-qrels", cache / role
 
 
 def cached_file(role: _Role, name: str) -> Path | None:
@@ -35,10 +44,8 @@ def cached_file(role: _Role, name: str) -> Path | None:
     InputError
         If the file is empty, for example after a broken download.
     """
-    folder = cache_folder(role)
     start = f"{role}.{name}"
-    entries = sorted(folder.glob(f"{role}.*")) if folder.is_dir() else []
-    for path in entries:
+    for path in (path for folder in _file_folders(role) for path in sorted(folder.glob(f"{role}.*"))):
         if path.name.startswith(start) and _SUFFIX.fullmatch(path.name.removeprefix(start)):
             if path.stat().st_size == 0:
                 raise InputError(
@@ -57,7 +64,7 @@ def fetch_file(role: _Role, name: str) -> Path | None:
         Topics or judgments.
     name : str
         The name in the file name (``robust04`` of ``topics.robust04.txt``), or Anserini's name (``wt10g``,
-        ``trec1-adhoc``).
+        ``trec1-adhoc``). Of Anserini 2 its names only.
 
     Returns
     -------
@@ -72,10 +79,13 @@ def fetch_file(role: _Role, name: str) -> Path | None:
     cached = cached_file(role, name)
     if cached is not None or not java.is_installed():
         return cached
-    file = _anserini_file(role, name)
+    known = java.start().autoclass(_CLASSES[role])
+    if not hasattr(known, "values"):
+        return _registered_file(role, name, known)
+    file = _anserini_file(role, name, known)
     if file is None:
         return None
-    path = cache_folder(role) / file
+    path = _file_folders(role)[0] / file
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         _download(role, name, path)
@@ -85,8 +95,27 @@ def fetch_file(role: _Role, name: str) -> Path | None:
     return path
 
 
-def _anserini_file(role: _Role, name: str) -> str | None:
-    for known in java.start().autoclass(_CLASSES[role]).values():
+def _registered_file(role: _Role, name: str, registry: Any) -> Path | None:
+    """Return the file of a name of Anserini 2, which downloads it if needed; None if the name is unknown."""
+    jnius = java.start()
+    try:
+        if role == "qrels":
+            path = registry.resolveQrelsPath(name)
+        else:
+            known = registry.get(name)
+            load = jnius.autoclass
+            path = known and load(_READER).getTopicPath(load("java.nio.file.Paths").get(known.path))
+    except jnius.JavaException as error:
+        if error.classname == "java.lang.IllegalArgumentException":
+            return None
+        place = _file_folders(role)[1] / f"{role}.{name}.txt"
+        raise _unavailable(role, name, place, "it cannot be downloaded") from None
+    file = Path(path.toString()) if path else None
+    return file if file is not None and file.is_file() else None  # Anserini returns unknown names
+
+
+def _anserini_file(role: _Role, name: str, enumeration: Any) -> str | None:
+    for known in enumeration.values():
         file = str(known.path)
         anserini_name = str(known.toString()).lower().replace("_", "-")
         if name == anserini_name or _SUFFIX.sub("", file.removeprefix(f"{role}.")) == name:
@@ -99,7 +128,7 @@ def _download(role: _Role, name: str, path: Path) -> None:
     paths = jnius.autoclass("java.nio.file.Paths")
     try:
         if role == "topics":
-            reader = jnius.autoclass("io.anserini.search.topicreader.TopicReader")
+            reader = jnius.autoclass(_READER)
             reader.downloadTopics(paths.get(path.name))
         else:
             judgments = jnius.autoclass("io.anserini.eval.RelevanceJudgments")
@@ -132,23 +161,39 @@ def find_prebuilt(name: str) -> Path:
         If pyserini is not installed.
     """
     java.start()  # before pyserini starts Java with other options
-    from pyserini.prebuilt_index_info import TF_INDEX_INFO
+    try:
+        from pyserini.prebuilt_index_info import TF_INDEX_INFO
 
-    if name not in TF_INDEX_INFO:
+        known = TF_INDEX_INFO.get(name)
+    except OSError:  # pyserini 2 downloads the list
+        return _unlisted(name)
+    if known is None:
         raise InputError(
             "neither a folder nor a prebuilt index of pyserini",
             value=f"lucene:{name}",
             accepted=f"lucene:PATH, or one of {len(TF_INDEX_INFO)} names such as "
             + ", ".join(known for known in _KNOWN if known in TF_INDEX_INFO),
         )
-    known = TF_INDEX_INFO[name]
-    path = cache_folder("indexes") / _folder(known)
+    path = index_folder() / _folder(known)
     if path.is_dir():
         return path
     return _download_index(name, path, known)
 
 
 _KNOWN = ("robust04", "robust05", "core17", "core18", "cacm")
+
+
+def _unlisted(name: str) -> Path:
+    """Return the folder of a cached index without the list of indexes."""
+    pattern = re.compile(rf"lucene-[a-z]+\.{re.escape(name)}(?:\.[0-9]{{8}}\.[0-9a-f]+)?\.[0-9a-f]{{32}}")
+    for path in sorted(index_folder().glob("lucene-*")):
+        if pattern.fullmatch(path.name):
+            return path
+    raise InputError(
+        "neither a folder nor a prebuilt index in the cache, and pyserini's list cannot be downloaded",
+        value=f"lucene:{name}",
+        accepted=f"lucene:PATH, or the unpacked folder of the index in {index_folder()}",
+    )
 
 
 def _folder(known: dict[str, Any]) -> str:
@@ -163,7 +208,7 @@ def _download_index(name: str, path: Path, known: dict[str, Any]) -> Path:
         with contextlib.redirect_stdout(io.StringIO()):
             return Path(download_prebuilt_index(name, verbose=False))
     except Exception:  # pyserini raises assertions, network and archive errors
-        size = f"{known['size compressed (bytes)'] / 1e6:,.0f} MB"
+        size = f"{(known.get('size compressed (bytes)') or known['size']) / 1e6:,.0f} MB"
         raise InputError(
             f"the prebuilt index ({size}) cannot be downloaded",
             value=f"lucene:{name}",

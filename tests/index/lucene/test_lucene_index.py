@@ -16,7 +16,6 @@ import lmtune
 from lmtune.errors import InputError
 from lmtune.index.lucene import index as lucene_index
 from lmtune.index.lucene.index import LuceneIndex, build_lucene_index, find_lucene_index
-from lmtune.index.lucene.names import cache_folder
 from lmtune.index.protocol import Index
 from lmtune.io.digests import sealed
 from lmtune.io.documents import Document, ListDocuments
@@ -271,26 +270,6 @@ def test_finding_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         find_lucene_index("not/here")
     LuceneIndex.open("indexes/mine", name="remembered")
     assert find_lucene_index("remembered") == (tmp_path / "indexes" / "mine").resolve()
-
-
-def test_prebuilt_names_without_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    require_java()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYSERINI_CACHE", str(tmp_path / "cache"))
-    assert cache_folder("indexes") == tmp_path / "cache" / "indexes"
-    with pytest.raises(InputError, match=r"neither a folder nor a prebuilt index.*robust04"):
-        find_lucene_index("no-such-name")
-    known = pytest.importorskip("pyserini.prebuilt_index_info").TF_INDEX_INFO["cacm"]
-    folder = tmp_path / "cache" / "indexes" / f"lucene-index.cacm.{known['md5']}"
-
-    def fail(*_: object, **__: object) -> None:
-        raise ValueError("no network")
-
-    monkeypatch.setattr("pyserini.util.download_prebuilt_index", fail)
-    with pytest.raises(InputError, match=r"cannot be downloaded: 'lucene:cacm'; accepted: its"):
-        find_lucene_index("cacm")
-    folder.mkdir(parents=True)
-    assert find_lucene_index("cacm") == folder
 
 
 @pytest.mark.slow
