@@ -40,7 +40,9 @@ from lmtune.rerank.reranker import (  # noqa: E402  # noqa: E402
 from lmtune.rerank.settings import Settings  # noqa: E402
 from lmtune.rerank.sources import TrainingData  # noqa: E402
 
-SMALL = Settings(loss=parse_loss("listnet"), network="b64", dropout=0.1, epochs=2, batch_size=8)
+SMALL = Settings(
+    loss=parse_loss("listnet"), network="b64", dropout=0.1, learning_rate=1e-3, epochs=2, batch_size=8
+)
 TREES = parse_ranker("lambdamart:rounds=5:threads=1:min_rows=2:min_hessian=0.001")
 TRAIN, VALIDATION, TEST = made_lists(0), made_lists(1, queries=8), made_lists(2, queries=8, empty=0.3)
 SPLIT = RankingSplit("made", TRAIN, VALIDATION, TEST)
@@ -326,3 +328,14 @@ def test_devices_change_no_comparison(tmp_path: Path) -> None:
     assert sorted(own.name for own in (tmp_path / "cpu").iterdir()) == sorted(
         own.name for own in (tmp_path / "cpu,cpu").iterdir()
     )
+
+
+def test_a_loss_has_its_own_default_rate_on_features() -> None:
+    settings = Settings(loss=parse_loss("listnet:temperature=2"))
+    assert settings.learning_rate == 0.0003
+    assert settings.with_method(parse_loss("ranknet")).learning_rate == 0.001
+    assert Settings().with_method(settings.loss).learning_rate == 0.0003
+    given = Settings(loss=settings.loss, learning_rate=0.01)
+    assert given.with_method(parse_loss("ranknet")).learning_rate == 0.01
+    assert Settings(loss=settings.loss, network="text:model").learning_rate == 5e-5
+    assert Settings(loss=parse_loss("listnet@teacher")).learning_rate == 0.001
