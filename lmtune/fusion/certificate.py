@@ -74,6 +74,7 @@ def certify(
     tolerance: float = 1e-3,
     boxes: int = BOXES,
     depth: int = DEPTH,
+    columns: Sequence[Doubles] | None = None,
     present: Sequence[Booleans] | None = None,
     evaluate: Callable[[Doubles], Doubles] | None = None,
     at_least: float = -np.inf,
@@ -102,6 +103,8 @@ def certify(
         Stop after about this many boxes. The bound is valid even then, and the same on every machine.
     depth : int
         Run depth.
+    columns : sequence of numpy.ndarray of float64, shape (runs, documents), optional
+        For each topic of the pool, columns to bound in place of the pool's.
     present : sequence of numpy.ndarray of bool, shape (runs, documents), optional
         For each topic, the runs that have a document. A document's score is then the mean over these runs,
         and 0 or lower than all others if their weights are 0.
@@ -121,11 +124,11 @@ def certify(
     runs = len(pool.formula.parameters)
     if runs > MOST_RUNS:
         raise InputError("too many runs for a certificate", value=runs, accepted=f"up to {MOST_RUNS}")
-    if present is None:
+    if columns is None:
         pool, depth = prune_for_measure(pool, measure, depth)
     positions = pool.positions(topics)
-    line = Line(pool, measure, positions, depth)
-    levels = [_levels(topic) for topic in line.topic_lines]
+    line = Line(pool, measure, positions, depth, columns and [columns[t] for t in positions])
+    levels = [gain_levels(topic) for topic in line.topic_lines]
     masks = None if present is None else [present[positions[row]].astype(np.float64) for row in line.rows]
 
     def evaluate_means(weights: Doubles) -> Doubles:
@@ -208,7 +211,7 @@ def _split(part: _Part) -> list[_Part]:
     return [*halves, part._replace(vertices=np.delete(halves[0].vertices, other, axis=0))]
 
 
-def _levels(topic: TopicLine) -> Levels:
+def gain_levels(topic: TopicLine) -> Levels:
     """Return the gain levels of a topic's documents."""
     gain, kind = topic.standing.gain, topic.goal.kind
     is_relevant = topic.standing.relevant_index >= 0

@@ -64,7 +64,7 @@ class TopicLine(NamedTuple):
 
     standing: kernels.Standing
     goal: MeasureScale
-    tf: Integers32
+    tf: Integers32 | Doubles
     units: Doubles
 
 
@@ -88,6 +88,8 @@ class Line:
         Positions of the topics in the pool.
     depth : int
         Run depth.
+    columns : sequence of numpy.ndarray of float64, shape (runs, documents), optional
+        The columns of each topic, in place of the pool's.
 
     Attributes
     ----------
@@ -106,7 +108,14 @@ class Line:
         For a measure without an exact line search.
     """
 
-    def __init__(self, pool: CandidatePool, measure: Measure, topics: Integers, depth: int = DEPTH) -> None:
+    def __init__(
+        self,
+        pool: CandidatePool,
+        measure: Measure,
+        topics: Integers,
+        depth: int = DEPTH,
+        columns: Sequence[Doubles] | None = None,
+    ) -> None:
         check_measure(measure)
         pool.require(np.zeros((1, len(pool.formula.parameters))), depth)
         self.topics = topics.size
@@ -133,7 +142,10 @@ class Line:
             sizes = int(relevant_of[t]), int(others_of[t])
             goal = MeasureScale(kind, self._cutoff, *sizes, float(divisor[t]))
             units = pool.value[pool.term_rows(t)]
-            self.topic_lines.append(TopicLine(standing, goal, pool.tf_block(pool.candidates, t), units))
+            tf: Integers32 | Doubles = pool.tf_block(pool.candidates, t)
+            if columns is not None:
+                tf, units = np.ascontiguousarray(columns[row]), np.ones_like(units)
+            self.topic_lines.append(TopicLine(standing, goal, tf, units))
             self.rows.append(row)
 
     def steps(self, begin: Doubles, end: Doubles, shares: Doubles | None = None) -> Iterator[Steps]:

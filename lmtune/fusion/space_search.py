@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from lmtune.arrays import Doubles
 from lmtune.candidates.pool import CandidatePool
-from lmtune.fusion.certificate import BOXES, Certificate, certify
-from lmtune.fusion.runs import RunSet, Scores, order_of, prune_for_measure, ranks
-from lmtune.fusion.search import EQUAL, ExactLineSearch, Line
+from lmtune.fusion.certificate import BOXES, Certificate, certify, gain_levels
+from lmtune.fusion.runs import RunSet, Scores, order_of, ranks
+from lmtune.fusion.search import EQUAL, ExactLineSearch, Line, Steps
 from lmtune.fusion.spaces import Combination, Space, Values, Variant
 from lmtune.io.rows import Qrels
 from lmtune.measures.evaluate import measure_settings
@@ -74,8 +74,10 @@ def search_space(
     """Find the best variant and weights of an engine on each of several sets of topics.
 
     With two runs, each variant whose ranking is that of a weighted sum is searched exactly: one line contains
-    all weights, and its steps have the means of all sets. With more runs, and for other variants, weights on
-    a grid are measured; the best are then the start of exact line searches where there is a weighted sum.
+    all weights, and its steps have the means of all sets. Another line bounds them whatever the engine's
+    rounding does (`_Case.lifted`); variants whose bound is below the best mean are not searched. With more
+    runs, and for other variants, weights on a grid are measured; the best are then the start of exact line
+    searches where there is a weighted sum.
 
     Parameters
     ----------
@@ -113,36 +115,37 @@ def search_space(
         for part in [_Window(space, in_query_order(runs.first(window)), window, qrels, measure, whole, depth)]
         for variant in space.variants(_limits(part.runs))
     ]
-    best: list[tuple[float, _Case, Doubles] | None] = [None] * len(sets)
-    bound, evaluations, seen = -np.inf, 0, dict[int, tuple[_Case, Doubles]]()
-    for done, case in enumerate(every):
-        progress(done, len(every))
-        if (key := case.key()) in seen:
-            continue
-        values, settings, most, count = case.measure_all(shares)
-        seen[key] = case, settings[0]
-        bound, evaluations = max(bound, most), evaluations + count
-        for number, (value, setting) in enumerate(zip(values, settings, strict=True)):
-            known = best[number]
-            if known is None or value > known[0] + EQUAL:
-                best[number] = value, case, setting
+    distinct = [*{case.key(): case for case in reversed(every)}.values()][::-1]
+    limits = []
+    for done, case in enumerate(distinct):
+        progress(done, len(distinct))
+        limits.append(case.most(shares))
+    evaluations, measured = len(distinct), dict[int, tuple[Doubles, Doubles]]()
+    value = np.full(len(sets), -np.inf)
+    for number in np.argsort([-most[0] for most in limits], kind="stable").tolist():
+        if (limits[number] > value - EQUAL).any():
+            means, settings, count = distinct[number].measure_all(shares)
+            measured[number] = means, settings
+            value, evaluations = np.maximum(value, means), evaluations + count
     found = []
-    for one, chosen, share in zip(sets, best, shares.T, strict=True):
-        assert chosen is not None
-        value, case, setting = chosen
+    for number, one in enumerate(sets):
+        # Of equal variants the first one.
+        best = min(n for n, (means, _) in measured.items() if means[number] > value[number] - EQUAL)
+        case, setting, mean = distinct[best], measured[best][1][number], float(value[number])
         if len(setting) > 2:
-            setting, value = case.refined(setting, value, one, share)
-        found.append(Found(case.variant, case.part.window, tuple(setting.tolist()), float(value)))
-    if tolerance is not None and not np.isfinite(bound):
-        bound = -np.inf
-        for case, setting in seen.values():
+            setting, mean = case.refined(setting, mean, one, shares[:, number])
+        found.append(Found(case.variant, case.part.window, tuple(setting.tolist()), mean))
+    bounds = [float(most[0]) for most in limits]
+    if tolerance is not None:
+        for number in np.flatnonzero(np.isinf(bounds)).tolist():
+            case, setting = distinct[number], measured[number][1][0]
             certificate = case.certified(setting, found[0].value, tolerance, boxes)
-            bound = max(bound, certificate.bound)
+            bounds[number] = certificate.bound
             if certificate.value > found[0].value + EQUAL:
                 better = tuple(certificate.weights.values())
                 found[0] = Found(case.variant, case.part.window, better, certificate.value)
-    progress(len(every), len(every))
-    return Searched(found, bound, len(seen), evaluations)
+    progress(len(distinct), len(distinct))
+    return Searched(found, max(bounds), len(distinct), evaluations)
 
 
 def in_query_order(runs: RunSet) -> RunSet:
@@ -203,6 +206,23 @@ class _Window:
             ]
         return self._scaled[name, query]
 
+    def line(self, columns: Sequence[Doubles]) -> Line:
+        """Return the lines of weights of columns."""
+        return Line(self.judged, self.measure, self.judged.positions(), self.depth, columns)
+
+    def steps(self, columns: Sequence[Doubles], shares: Doubles) -> Iterator[Steps]:
+        """Yield the steps of the line from the first of two runs to the second."""
+        return self.line(columns).steps(np.array([1.0, 0.0]), np.array([0.0, 1.0]), shares)
+
+    @cached_property
+    def lifts(self) -> list[Doubles]:
+        """For each topic's documents, the number of errors of the engine that `_Case.lifted` adds."""
+        line, lifts = self.line([*map(np.zeros_like, self.tables)]), [np.zeros(0)] * len(self.tables)
+        for row, topic in zip(line.rows, line.topic_lines, strict=True):
+            level = np.unique(gain_levels(topic).level, return_inverse=True)[1]
+            lifts[row] = 2.0 * level - level.max()
+        return lifts
+
     def pool(self, tables: Sequence[Doubles], names: tuple[str, ...] | None = None) -> CandidatePool:
         """Return a pool of columns, by default one for each run."""
         runs = self.runs if names is None else replace(self.runs, names=names, input_order=names)
@@ -255,11 +275,37 @@ class _Case:
         """Return a number that is the same for variants with the same normalised scores and combination."""
         return hash((self.part.window, self.variant.combine, *(table.tobytes() for table in self.values)))
 
-    def measure_all(self, shares: Doubles) -> tuple[Doubles, Doubles, float, int]:
-        """Return each set's best mean and its weights, a bound for the first set, and the evaluations.
+    def lifted(self, columns: Sequence[Doubles]) -> list[Doubles]:
+        """Return columns whose rankings bound the measure of the engine's, in its own arithmetic.
+
+        Documents whose scores differ by less than the engine's errors (`Combination.errors`) can have any
+        order. Each level of gain adds two errors to a document's score, so that of two such documents the
+        one with the higher gain is above.
+        """
+        lifts = zip(columns, self.part.lifts, strict=True)
+        return [own + lift * self.row.errors(own) if lift.size else own for own, lift in lifts]
+
+    def most(self, shares: Doubles) -> Doubles:
+        """Return upper bounds of each set's mean; infinite if none is known.
 
         ``shares`` has shape (topics, sets): the weight of each topic in the mean over each set.
         """
+        runs, columns = len(self.part.runs.names), self.columns
+        if not self.row.is_weighted:
+            most: Doubles = shares.T @ self._measured(np.ones((1, runs)))[:, 0]
+        elif runs > 2 or columns is None:
+            most = np.full(shares.shape[1], np.inf)
+        else:
+            most = np.full(shares.shape[1], -np.inf)
+            for steps in self.part.steps(self.lifted(columns), shares):
+                most = np.maximum(most, steps.value.max(axis=0))
+            if self.row.transform is not None:
+                # At a weight of 0, documents that only this run has score 0, and the columns do not hold.
+                most = np.maximum(most, (shares.T @ self._measured(np.eye(2))).max(axis=1))
+        return most
+
+    def measure_all(self, shares: Doubles) -> tuple[Doubles, Doubles, int]:
+        """Return each set's best mean and its weights, and the evaluations; ``shares`` as in `most`."""
         runs = len(self.part.runs.names)
         columns = self.columns
         if runs == 2 and columns is not None:
@@ -272,17 +318,13 @@ class _Case:
             measured = measure_settings(pool, settings, [self.part.measure], depth=self.part.depth)[:, :, 0]
             settings = self.weights(settings)
         means = shares.T @ measured
-        most = np.inf if self.row.is_weighted else float(means[0, 0])
-        return means.max(axis=1), settings[means.argmax(axis=1)], most, len(settings)
+        return means.max(axis=1), settings[means.argmax(axis=1)], len(settings)
 
-    def _along_line(self, columns: Sequence[Doubles], shares: Doubles) -> tuple[Doubles, Doubles, float]:
+    def _along_line(self, columns: Sequence[Doubles], shares: Doubles) -> tuple[Doubles, Doubles]:
         """Search the line of all weights of two runs; the best weights are inside their step."""
-        pool, depth = prune_for_measure(self.part.pool(columns), self.part.measure, self.part.depth)
-        line = Line(pool, self.part.measure, pool.positions(), depth)
         sets = shares.shape[1]
-        best, settings, most = np.full(sets, -np.inf), np.empty((sets, 2)), -np.inf
-        for steps in line.steps(np.array([1.0, 0.0]), np.array([0.0, 1.0]), shares):
-            most = max(most, float(steps.value[:, 0].max()))
+        best, settings = np.full(sets, -np.inf), np.empty((sets, 2))
+        for steps in self.part.steps(columns, shares):
             long = np.flatnonzero(steps.width > _SHORT)
             if not long.size:
                 continue
@@ -297,10 +339,7 @@ class _Case:
                 low, high = self.weights(np.stack((1.0 - ends, ends), axis=1))[:, 1].tolist()
                 share = _short_number(low, high - low)
                 best[number], settings[number] = top, (round(1.0 - share, 9), share)
-        if self.row.transform is not None:
-            # At a weight of 0, documents that only this run has score 0, and the columns do not hold.
-            most = max(most, float((shares[:, 0] @ self._measured(np.eye(2))).max()))
-        return best, settings, most
+        return best, settings
 
     def _measured(self, settings: Doubles) -> Doubles:
         """Return the measure of the engine's rankings, shape (topics, settings)."""
@@ -343,15 +382,19 @@ class _Case:
             columns, present = [own for own, _ in pairs], [mask for _, mask in pairs]
         if columns is None:
             return Certificate(np.inf, at_least, {}, 0)
+        lifted = self.lifted(columns)
+        if present is not None:
+            lifted = [np.where(mask, own, 0.0) for own, mask in zip(lifted, present, strict=True)]
         found = certify(
-            part.pool(columns),
+            part.judged,
             part.measure,
             dict(zip(part.runs.names, (setting * self.units).tolist(), strict=True)),
             tolerance=tolerance,
             boxes=boxes,
             depth=part.depth,
+            columns=lifted,
             present=present,
-            evaluate=None if present is None else lambda weights: self._measured(weights).mean(axis=0),
+            evaluate=lambda weights: self._measured(self.weights(weights)).mean(axis=0),
             at_least=at_least,
         )
         weights = self.weights(np.array([*found.weights.values()]))

@@ -22,6 +22,7 @@ Values = Floats
 
 _TINY = np.float32(2.0**-149)  # Java's Float.MIN_VALUE, from which maxima start
 _FLOOR = np.float32(0.001)
+_UNIT = 2.0**-24  # the largest relative error of rounding to single precision
 _ONE = np.float32(1.0)
 _GRID = 300  # most points of a grid of weights that are shares of 1
 MOST_MIXED = 3
@@ -84,6 +85,9 @@ class Combination(NamedTuple):
         scores whose weighted arithmetic mean ranks alike.
     grid : callable
         Returns weights to try, shape (settings, runs), where there are no columns.
+    roundings : tuple of int
+        Number of roundings to single precision in a score: for each run, and others. A division by the same
+        number for all documents is one; that of a mean over some runs has one for each run, too.
     """
 
     name: str
@@ -97,12 +101,29 @@ class Combination(NamedTuple):
     is_weighted: bool = True
     transform: Callable[[Doubles], Doubles] | None = None
     grid: Callable[[int], Doubles] = lambda runs: simplex(runs)
+    roundings: tuple[int, int] = (1, 0)
 
     def present(self, values: Values) -> tuple[Doubles, Booleans]:
         """Return transformed scores, 0 where there is no positive score, and where there is one."""
         assert self.transform is not None
         positive: Booleans = np.nan_to_num(values, nan=0.0) > 0
         return np.where(positive, self.transform(np.where(positive, values, 1.0)), 0.0), positive
+
+    def errors(self, columns: Doubles) -> Doubles:
+        r"""Bound the engine's rounding of documents' scores by columns of the same shape (runs, documents).
+
+        At any weights, the engine's score is that of columns which differ from `columns` by at most these,
+        unless it underflows. With n roundings of unit u, the relative error of a sum of products is at most
+        :math:`\gamma_n = nu / (1 - nu)` (Higham, Accuracy and Stability of Numerical Algorithms, 2002,
+        section 3.1). A transformed mean has another error of u: that of the last step of its inverse. If
+        columns have both signs, the errors of a topic are equal. 0.01% cover double precision.
+        """
+        size = np.abs(columns)
+        if columns.size and columns.min() < 0.0 < columns.max():
+            size[:] = size.max(axis=1, keepdims=True)
+        count = self.roundings[0] * len(columns) + self.roundings[1]
+        gamma = count * _UNIT / (1.0 - count * _UNIT)
+        return 1.0001 * (gamma * size + (0.0 if self.transform is None else _UNIT))
 
     def linear(self, values: Values) -> Doubles | None:
         """Return columns, shape (runs, documents), whose weighted sum ranks as the engine does, or None.
@@ -524,6 +545,7 @@ SPACES = {
                 _opensearch_mean,
                 _filled,
                 (_MIN_MAXES, ("l2",), ("z_score",)),
+                roundings=(1, 1),
             ),
             Combination(
                 "geometric_mean",
@@ -532,6 +554,7 @@ SPACES = {
                 _opensearch_geometric,
                 scales=(_MIN_MAXES, ("l2",)),
                 transform=np.log,
+                roundings=(2, 0),
             ),
             Combination(
                 "harmonic_mean",
@@ -540,6 +563,7 @@ SPACES = {
                 _opensearch_harmonic,
                 scales=(_MIN_MAXES, ("l2",)),
                 transform=lambda s: -1.0 / s,
+                roundings=(2, 0),
             ),
             Combination(
                 "rrf",

@@ -219,7 +219,7 @@ def _engine_lines(result: FusionResult, row: FusedRow, baselines: Mapping[str, F
         ),
     ]
     if tuned.bound is not None:
-        excess = at_most(max(tuned.bound - tuned.in_sample, 0.0))
+        excess = at_most(tuned.bound - tuned.in_sample)
         lines.append(
             ("Certificate", f"no variant and weights exceed its in-sample mean by more than {excess}")
         )

@@ -16,6 +16,8 @@ from lmtune.fusion.methods import FusionOptions
 from lmtune.fusion.runs import RunSet
 from lmtune.fusion.space_search import in_query_order, search_space
 from lmtune.fusion.spaces import SPACES, Combination, Scale, Space, Variant
+from lmtune.io.qrels import read_qrels
+from lmtune.io.runs import read_run
 from lmtune.measures.measure import parse_measure
 from lmtune.report.recommendation import fusion_answer
 
@@ -40,6 +42,20 @@ def drawn(
             docnos = rng.choice(DOCNOS, size, replace=False).tolist()
             run[str(topic)] = dict(zip(docnos, scores.tolist(), strict=True))
         out[name] = run
+    return out
+
+
+def nearly_tied(seed: int, runs: int = 2, topics: int = 6) -> dict[str, Run]:
+    """Return runs whose scores differ by few units in the last place of single precision, or not at all."""
+    rng = np.random.default_rng(seed)
+    out: dict[str, Run] = {}
+    for name in "zyx"[:runs]:
+        out[name] = {}
+        for topic in range(topics):
+            size = int(rng.integers(5, 11))
+            steps = rng.integers(0, 4, size) * 2.0**-17 + rng.integers(0, 2, size) * 3.0
+            docnos = rng.choice(DOCNOS[:12], size, replace=False).tolist()
+            out[name][str(topic)] = dict(zip(docnos, (rng.uniform(70, 90) + steps).tolist(), strict=True))
     return out
 
 
@@ -100,13 +116,15 @@ def test_columns_rank_as_the_engine_does(engine: str, number: int) -> None:
     assert compared > 1000
 
 
-def by_oracle(engine: str, variant: Variant, weights: list[float], runs: dict[str, Run]) -> Run:
+def by_oracle(
+    engine: str, variant: Variant, weights: list[float], runs: dict[str, Run], *, digits: int = 5
+) -> Run:
     """Return the engine's run. Scores that differ by the rounding of single precision are made equal."""
     how = engine, variant.normalise, variant.combine, variant.constant, weights
     out = {}
     for topic in next(iter(runs.values())):
         fused = oracle.fuse(*how, [oracle.best_first(run[topic]) for run in runs.values()])
-        out[topic] = {docno: float(f"{score:.5g}") for docno, score in fused.items()}
+        out[topic] = {docno: float(f"{score:.{digits}g}") for docno, score in fused.items()}
     return out
 
 
@@ -198,3 +216,53 @@ def test_no_variant_and_weights_exceed_the_bound(engine: str, measure: str) -> N
         assert one.value >= most - 1e-9
         by_topic = by_trec_eval(qrels, by_oracle(engine, one.variant, [*one.weights], runs), measure)
         assert np.mean([by_topic[topic] for topic in own]) == pytest.approx(one.value, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("engine", "number"),
+    [
+        *((e, 2) for e in ("milvus", "weaviate", "vespa", "lancedb")),
+        *(pytest.param(e, 2, marks=pytest.mark.slow) for e in ("opensearch", "elasticsearch")),
+        *(pytest.param(e, 3, marks=pytest.mark.slow) for e in ("milvus", "vespa")),
+    ],
+)
+@pytest.mark.parametrize("measure", ["AP", "nDCG@5"])
+def test_rounding_never_exceeds_the_bound(engine: str, number: int, measure: str) -> None:
+    space = SPACES[engine]
+    for seed in range(3):
+        runs, rng = nearly_tied(seed, number), np.random.default_rng(seed)
+        qrels = {
+            t: {d: int(g) for d, g in zip(DOCNOS[:12], rng.integers(0, 4, 12), strict=True)}
+            for t in runs["z"]
+        }
+        found = search_space(
+            space,
+            RunSet.of(runs),
+            qrels,
+            parse_measure(measure),
+            [tuple(qrels)],
+            depth=100,
+            tolerance=0.05,
+            boxes=200,
+        )
+        grid = [*rng.dirichlet(np.ones(number), 25).tolist(), *np.eye(number).tolist()]
+        grid += [[1.0 / number] * number, [1e-6] + [1.0] * (number - 1), [1.0] * (number - 1) + [1e-6]]
+        for variant in space.variants(limits(runs)):
+            for weights in grid if space.combination(variant).is_weighted else [[1.0] * number]:
+                run = by_oracle(engine, variant, weights, runs, digits=17)
+                most = np.mean([*by_trec_eval(qrels, run, measure).values()])
+                assert most <= found.bound + 1e-12, (seed, variant, weights)
+        assert found.bound < 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["opensearch", "elasticsearch", "milvus"])
+def test_rounding_does_not_exceed_the_bound_on_dl21(engine: str, shared_data: Path) -> None:
+    # Documents whose dense scores differ in the last bit become equal when they are multiplied by a weight.
+    folder = shared_data / "trec_dl21_runs"
+    runs = {name: read_run(folder / f"runs/{name}.run.zst") for name in ("p_bm25", "TUW_TAS-B_768")}
+    options = FusionOptions(engine=engine, measure=("nDCG@10",), in_sample=True)
+    result = fuse_runs(runs, read_qrels(folder / "qrels.nist.txt.zst"), options)
+    tuned = result.fixed(parse_measure("nDCG@10"))
+    assert tuned.bound is not None
+    assert tuned.in_sample <= tuned.bound <= tuned.in_sample + 0.001
