@@ -91,6 +91,27 @@ def as_current(device: torch.device) -> AbstractContextManager[Any]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
+def set_seed(seed: int, device: str | torch.device) -> None:
+    """Seed the generators of the CPU and, for a GPU, of all GPUs, as `torch.manual_seed` does.
+
+    That function also formats the call stack for each kind of device that this process does not use.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.device(device).type == "cuda":
+        torch.cuda.manual_seed_all(seed)
+
+
+@contextmanager
+def threads_of_torch(number: int | None) -> Iterator[None]:
+    """Let torch use this number of threads; None changes nothing."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @contextmanager
 def repeatable(device: str) -> Iterator[None]:
     """Compute reproducibly, and restore torch's generators and switches afterwards.

@@ -31,6 +31,7 @@ _DEFAULTS: dict[str, tuple[float | None, float | None]] = {
     "dropout": (0.0, None),
     "learning_rate": (1e-3, 5e-5),
     "epochs": (30, 3),
+    "threads": (1, None),
 }
 """Defaults of networks on features (docs/protocols/reranker-defaults.md), and of networks that read text."""
 
@@ -44,7 +45,7 @@ class Settings:
 
     Each field has a help text. `lmtune.rerank.loss_names.parse_loss` describes losses,
     `lmtune.rerank.learners.networks.make_network` networks. The defaults of `dropout`,
-    `learning_rate` and `epochs` depend on whether the network reads text. The
+    `learning_rate`, `epochs` and `threads` depend on whether the network reads text. The
     validation measure is parsed by `lmtune.measures.measure.parse_list_measure`: NDCG has gains
     2^y - 1, and its mean is over queries with a relevant document.
 
@@ -112,6 +113,11 @@ class Settings:
     measure: str = option("ndcg@10", "Measure for validation, also reported for tests: ndcg@5, mrr, ap ...")
     amp_bf16: bool = option(False, "Compute the network, not the loss, in bfloat16.", flag="--bf16")
     seed: int = option(0, "Random seed of weights, batches, dropout and samples.", low=0)
+    threads: int | None = option(
+        None,
+        "Threads of torch on the CPU; default 1, for text:MODEL all cores. The number can change rounding.",
+        low=1,
+    )
 
     def __post_init__(self) -> None:
         loss: Loss | Ranker = self.loss

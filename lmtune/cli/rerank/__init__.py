@@ -28,17 +28,12 @@ class Machine:
     device: str = usual(
         "cpu", "cpu, cuda or cuda:1; several run folds and trials in parallel: cuda:0,cuda:1 (cuda: all)."
     )
-    threads: int | None = option(None, "Threads of torch; the number can change rounding.", low=1)
 
     def __post_init__(self) -> None:
         if self.device != "cpu":
             from lmtune.devices import parse_devices
 
             parse_devices(self.device)
-        if self.threads is not None:
-            import torch
-
-            torch.set_num_threads(self.threads)
 
 
 @dataclass(frozen=True)

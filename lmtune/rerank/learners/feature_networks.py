@@ -217,9 +217,9 @@ def fit(
 ) -> Trained:
     """Train a network on features.
 
-    The same data, settings, device and number of torch threads give bitwise equal weights, also after an
-    interruption. If ``torchrun`` started several processes (see `lmtune.rerank.training.distributed`), all
-    return the same result. It equals that of one process up to rounding, and up to the draws of dropout.
+    The same data, settings and device give bitwise equal weights, also after an interruption. If
+    ``torchrun`` started several processes (see `lmtune.rerank.training.distributed`), all return the same
+    result. It equals that of one process up to rounding, and up to the draws of dropout.
 
     Parameters
     ----------

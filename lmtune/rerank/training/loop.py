@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lmtune.devices import autocast, prefetch, repeatable
+from lmtune.devices import autocast, prefetch, repeatable, set_seed, threads_of_torch
 from lmtune.errors import InputError
 from lmtune.io.csv_files import csv_text
 from lmtune.losses.songs import RelevantPairs, reinitialise_last_layer
@@ -223,7 +223,7 @@ class TrainingRun:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
         # Seed each step, so that checkpoints need no generator state.
-        torch.manual_seed(_seed(settings.seed, self.epoch, self.step, distributed.process_number()))
+        set_seed(_seed(settings.seed, self.epoch, self.step, distributed.process_number()), self.device)
         with autocast(self.device, bf16=settings.amp_bf16):
             scores = self.network(*inputs)
         if labels.queries.numel():
@@ -422,7 +422,7 @@ def run_training(
         As `lmtune.rerank.learners.feature_networks.fit`.
     """
     device, checkpoint = how.get("device", "cpu"), how.get("checkpoint")
-    with repeatable(device):
+    with repeatable(device), threads_of_torch(settings.threads):
         run = TrainingRun(make(), settings, device)
         state = checkpoints.load_checkpoint(checkpoint, identity) if checkpoint else None
         if state is not None:

@@ -56,6 +56,31 @@ def test_one_seed_gives_one_network(network: str, loss: str, options: dict[str, 
     assert not same(first, fit(TRAIN, VALIDATION, replace(settings, seed=1)))
 
 
+def test_it_trains_on_one_thread_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[int] = []
+    step = TrainingRun.train_step
+
+    def noted(run: TrainingRun, *inputs: Any) -> None:
+        used.append(torch.get_num_threads())
+        step(run, *inputs)
+
+    monkeypatch.setattr(TrainingRun, "train_step", noted)
+    torch.set_num_threads(3)
+    try:
+        for threads in (None, 2):
+            fit(TRAIN, VALIDATION, replace(SMALL, network="mlp:4", epochs=1, threads=threads))
+            assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(1)
+    assert sorted(set(used)) == [1, 2]
+
+
+def test_steps_leave_no_calls_for_devices_that_are_not_used() -> None:
+    waiting = len(torch.cuda._queued_calls)
+    fit(TRAIN, VALIDATION, replace(SMALL, network="mlp:4", epochs=2))
+    assert len(torch.cuda._queued_calls) == waiting
+
+
 def test_it_learns_and_keeps_the_best_epoch() -> None:
     settings = replace(SMALL, network="mlp:16", epochs=12, learning_rate=0.02, schedule="step:8")
     trained = fit(TRAIN, VALIDATION, settings)
