@@ -30,8 +30,10 @@ _ENDS = tuple(
 _HELD_OUT = "vali_queries.txt"
 _LAYOUT = (
     f"a folder with train.txt, test.txt and vali.txt (or {_HELD_OUT}, or --validation), plain or compressed;"
-    " or Fold1, Fold2 ... with these; FOLDER/set1 for set1.train.txt ..."
+    " or Fold1, Fold2 ... with these; FOLDER/set1 for set1.train.txt ...; a collection needs --run"
 )
+_ROLES = ("qrels", "topics")
+"""Prefixes of a collection's files, which are no sets."""
 
 
 def read_letor_folder(
@@ -140,7 +142,7 @@ def _find(folder: Path, prefix: str, validation: str | None) -> dict[str, Path]:
         candidates = [file for end in ends if (file := folder / (prefix + end)).is_file()]
         if not (candidates or prefix):
             among = (path for end in ends for path in sorted(folder.glob(f"[!.]*.{end}")))
-            candidates = [path for path in among if path.is_file()]
+            candidates = [path for path in among if path.is_file() and not path.name.startswith(_ROLES)]
         if len(candidates) > 1:
             listed = ", ".join(file.name for file in candidates)
             raise InputError(

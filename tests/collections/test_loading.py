@@ -63,7 +63,7 @@ def test_documents(tmp_path: Path, present: list[str], chosen: list[str]) -> Non
             ["docs.jsonl", "corpus.jsonl", "more/1", "more/2", "x"],
             "corpus.jsonl, more/1, more/2 and 1 more are",
         ),
-        (["docs.jsonl", "topics.tsv", "qrels/test.tsv", "README.md"], None),
+        (["docs.jsonl", "topics.tsv", "qrels/test.tsv", "README.md", "bm25.run", "dense.run.gz"], None),
         (["1", "b/2"], None),
     ],
 )

@@ -128,7 +128,7 @@ def test_what_is_missing_or_doubled(tmp_path: Path) -> None:
     for place, message in [(tmp_path / "none", "no such folder"), (tmp_path, "the folder is empty")]:
         with pytest.raises(InputError, match=f"{message}; accepted: a folder with train"):
             read_letor_folder(place)
-    made(tmp_path, {"notes.md": ""})
+    made(tmp_path, {"notes.md": "", "qrels.train.txt": "1 0 a 1\n", "topics.train.txt": "1\tx\n"})
     with pytest.raises(InputError, match=r"no train file; accepted: a folder with train\.txt"):
         read_letor_folder(tmp_path)
     made(tmp_path, {"train.txt": ROWS})
