@@ -126,7 +126,8 @@ class Settings:
             object.__setattr__(self, "ranker", loss)
             object.__setattr__(self, "loss", Settings.loss)
         is_text = self.network.startswith((TEXT, DECODER, ENCODER))
-        if self.learning_rate is None and not is_text:
+        rate: float | None = self.learning_rate
+        if rate is None and not is_text:
             object.__setattr__(self, "learning_rate", _RATES.get(self.loss.name))
         for name, (for_features, for_text) in _DEFAULTS.items():
             if getattr(self, name) is None:
