@@ -160,9 +160,9 @@ class Line:
         """
         if shares is None:
             shares = self.shares
-        topic_shares = shares[self.rows]
+        by_column = np.atleast_2d(shares[self.rows].T)
         ends = np.stack((begin, end))
-        value = np.zeros(topic_shares.shape[1:])
+        value = np.zeros(len(by_column))
 
         def prepare(i: int) -> tuple[Doubles, kernels.Standing]:
             scores, standing = _scores(self.topic_lines[i], ends, self._cutoff)
@@ -171,23 +171,26 @@ class Line:
 
         seconds = _SECONDS * sum(topic.tf.size for topic in self.topic_lines)
         lines = map_range(prepare, len(self.topic_lines), seconds=seconds)
-        for share, (_, standing), topic in zip(topic_shares, lines, self.topic_lines, strict=True):
+        for share, (_, standing), topic in zip(by_column.T, lines, self.topic_lines, strict=True):
             value = value + share * kernels.measure_value(standing, topic.goal)
         pairs = sum(standing.position.size * ab.shape[1] for ab, standing in lines)
         pieces = 1 + pairs // _PAIRS
         edges = np.linspace(0.0, 1.0, pieces + 1)
         for low, high in zip(edges[:-1].tolist(), [*edges[1:-1].tolist(), np.inf], strict=True):
-            keys, changes = self._crossings(lines, low, high, topic_shares)
-            total = np.concatenate((value[None], value + np.cumsum(changes, axis=0)))
+            keys, changes, topics = self._crossings(lines, low, high)
             last = np.append(keys[1:] != keys[:-1], True)[: keys.size]
             at = np.concatenate(([low], (keys[last] >> 1).view(np.float64)))
-            yield Steps(at, total[np.concatenate(([0], np.flatnonzero(last) + 1))], min(high, 1.0))
-            value = total[-1]
+            steps = np.empty((len(by_column), at.size))
+            for own, first, share in zip(steps, value.copy(), by_column, strict=True):
+                total = first + np.cumsum(changes * share[topics])
+                own[0], own[1:] = first, total[last]
+            value = steps[:, -1]
+            yield Steps(at, steps[0] if shares.ndim == 1 else steps.T, min(high, 1.0))
 
     def _crossings(
-        self, lines: list[tuple[Doubles, kernels.Standing]], low: float, high: float, shares: Doubles
-    ) -> tuple[Integers, Doubles]:
-        """Return the changes of the mean, and their sorted keys, each made of t and the half."""
+        self, lines: list[tuple[Doubles, kernels.Standing]], low: float, high: float
+    ) -> tuple[Integers, Doubles, Integers]:
+        """Return sorted keys (t and the half), the changes of a topic's measure, and the topics."""
 
         def work(i: int) -> tuple[Integers, Doubles]:
             (a, b), standing = lines[i]
@@ -206,10 +209,9 @@ class Line:
         by_topic = map_range(work, len(lines), seconds=_SECONDS * pairs)
         keys = np.concatenate([np.empty(0, np.int64), *(topic_keys for topic_keys, _ in by_topic)])
         order = np.argsort(keys)
-        changes = [
-            np.multiply.outer(change, share) for (_, change), share in zip(by_topic, shares, strict=True)
-        ]
-        return keys[order], np.concatenate([np.empty((0, *shares.shape[1:])), *changes])[order]
+        changes = np.concatenate([np.empty(0), *(change for _, change in by_topic)])[order]
+        topics = np.repeat(np.arange(len(by_topic)), [change.size for _, change in by_topic])[order]
+        return keys[order], changes, topics
 
 
 def _scores(part: TopicLine, ends: Doubles, cutoff: int) -> tuple[Doubles, kernels.Standing]:
