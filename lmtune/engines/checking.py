@@ -17,10 +17,12 @@ from lmtune.io.csv_files import csv_text
 from lmtune.io.runs import Ranking
 from lmtune.measures.judged_ranking import trec_eval_order
 
-_TIE, _NEAR, _EQUAL, _LACKED, _ABSENT, _OTHER = "tie", "float32", "equal", "document", "topic", "scores"
+_TIE, _NEAR, _INSIDE, _EQUAL = "tie", "float32", "run tie", "equal"
+_LACKED, _ABSENT, _OTHER = "document", "topic", "scores"
 _REASONS = {
     _TIE: "only up to ties",
     _NEAR: "only up to scores that are equal in float32",
+    _INSIDE: "only up to ties inside the fused runs",
     _EQUAL: "in ties of the run, which trec_eval orders by docno: write its scores with all digits",
     _LACKED: "only in documents that one side lacks",
     _ABSENT: "missing from the run",
@@ -48,7 +50,7 @@ class Difference(NamedTuple):
     topic : str
         The topic.
     reason : str
-        ``"tie"``, ``"float32"``, ``"equal"``, ``"document"``, ``"topic"`` or ``"scores"``.
+        ``"tie"``, ``"float32"``, ``"run tie"``, ``"equal"``, ``"document"``, ``"topic"`` or ``"scores"``.
     rank : int
         The rank, from 1.
     here, there : str or None
@@ -101,7 +103,7 @@ class Check:
     @property
     def is_match(self) -> bool:
         """Whether all differences are ties, within float32 rounding."""
-        return all(difference.reason in (_TIE, _NEAR) for difference in self.differences)
+        return all(difference.reason in (_TIE, _NEAR, _INSIDE) for difference in self.differences)
 
     def __str__(self) -> str:
         counts = Counter(difference.reason for difference in self.differences)
@@ -136,12 +138,15 @@ class Reference(NamedTuple):
         The docnos of the run that the collection has.
     needed : container of str, optional
         The topics that the run must have; by default all.
+    spans : mapping of str to mapping of str to float
+        By topic and docno, how far a score depends on the order of ties inside fused runs.
     """
 
     rankings: Sequence[Ranking]
     summands: Sequence[int]
     docnos: Container[str]
     needed: Container[str] | None = None
+    spans: Mapping[str, Mapping[str, float]] = {}
 
     def compared(self, run: Run) -> list[tuple[Ranking, int]]:
         """Return the rankings to compare, each with its number of summands.
@@ -202,7 +207,8 @@ def check_rankings(run: Run, reference: Reference, depth: int = 100) -> Check:
     differences, pairs, compared = [], [], reference.compared(run)
     for ranking, summands in compared:
         run_scores = run.get(ranking.topic, {})
-        differences += comparison.differences(ranking, run_scores, rounding_bound(summands))
+        spans = reference.spans.get(ranking.topic)
+        differences += comparison.differences(ranking, run_scores, rounding_bound(summands), spans)
         common = [(score, run_scores[docno]) for docno, score in _scored(ranking) if docno in run_scores]
         pairs.append(np.array(common, np.float64).reshape(-1, 2)[:depth])
     return Check(len(compared), depth, tuple(differences), _describe_scores(pairs))
@@ -244,7 +250,13 @@ class _Comparison(NamedTuple):
     known: Container[str]
     depth: int
 
-    def differences(self, ranking: Ranking, run: Mapping[str, float], bound: float) -> list[Difference]:
+    def differences(
+        self,
+        ranking: Ranking,
+        run: Mapping[str, float],
+        bound: float,
+        spans: Mapping[str, float] | None = None,
+    ) -> list[Difference]:
         """Return the first difference of a topic's rankings and its reason, or an empty list."""
         here, scores = ranking.docnos[: self.depth], dict(_scored(ranking))
         there = trec_eval_order([*run], [*run.values()])[: self.depth]
@@ -258,7 +270,9 @@ class _Comparison(NamedTuple):
                 reason = _EQUAL
             else:
                 at, there = at_in_engine_order, engine_order[: self.depth]
-                reason = self._reason(ranking, engine_order, scores, bound)
+                reason = _INSIDE
+                if not spans or _first_difference(here, there, scores, bound, spans) is not None:
+                    reason = self._reason(ranking, engine_order, scores, bound)
         elif (at := _first_difference(here, there, scores, _SAME)) is not None:
             reason = _NEAR
         else:
@@ -285,15 +299,21 @@ def _scored(ranking: Ranking) -> zip[tuple[str, float]]:
 
 
 def _first_difference(
-    here: Sequence[str], there: Sequence[str], scores: Mapping[str, float], bound: float
+    here: Sequence[str],
+    there: Sequence[str],
+    scores: Mapping[str, float],
+    bound: float,
+    spans: Mapping[str, float] | None = None,
 ) -> int | None:
-    """Return the first position where the documents' scores differ by more than a relative bound."""
+    """Return the first position where scores differ by more than a relative bound and both spans."""
+    spans = spans or {}
     for position, (one, other) in enumerate(zip_longest(here, there)):
         if one == other:
             continue
         if one not in scores or other not in scores:
             return position
-        if abs(scores[one] - scores[other]) > bound * max(abs(scores[one]), abs(scores[other])):
+        allowed = bound * max(abs(scores[one]), abs(scores[other])) + spans.get(one, 0) + spans.get(other, 0)
+        if abs(scores[one] - scores[other]) > allowed:
             return position
     return None
 

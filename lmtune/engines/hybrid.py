@@ -20,6 +20,7 @@ from lmtune.fusion.methods import (
     match_runs,
     rankings,
     read_fusion,
+    tie_spans,
 )
 from lmtune.fusion.runs import ZERO, RunSet
 from lmtune.fusion.spaces import RANKS_BY_WEIGHTS, SPACES, Variant
@@ -313,7 +314,8 @@ class FusedRuns(NamedTuple):
         """Fuse the runs to at most `hits` documents a topic."""
         runs = RunSet.of(self.runs)
         ranked = rankings(runs, self.chosen, self.options, hits)
-        return Reference(ranked, [len(runs.names)] * len(ranked), {*runs.docnos})
+        spans = tie_spans(runs, self.chosen)
+        return Reference(ranked, [len(runs.names)] * len(ranked), {*runs.docnos}, spans=spans)
 
 
 def fusion_cost(path: PathLike, engine: str, chosen: Chosen, options: FusionOptions) -> Table | None:

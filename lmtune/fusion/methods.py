@@ -447,14 +447,35 @@ def rankings(
     ]
 
 
-def _engine_scores(runs: RunSet, chosen: Chosen, scores: Scores) -> Doubles:
-    """Return the engine's scores of a topic's documents."""
+def tie_spans(runs: RunSet, chosen: Chosen) -> dict[str, dict[str, float]]:
+    """Return, by topic and docno, how far an engine's scores depend on the order of ties inside the runs.
+
+    Empty unless the engine combines ranks.
+    """
+    if not chosen.engine or SPACES[chosen.engine].combination(chosen.variant).ranked is None:
+        return {}
+    part, spans = runs.first(chosen.window), {}
+    for topic, table in part.scores.items():
+        falling = np.sort(-table, axis=1)  # missing documents are last
+        pairs = [*zip(falling, -table, strict=True)]
+        first = np.array([np.searchsorted(own, row, "left") + 1.0 for own, row in pairs])
+        last = np.array([np.searchsorted(own, row, "right") for own, row in pairs])
+        most, least = (
+            _engine_scores(part, chosen, table, np.where(np.isnan(table), np.nan, by_rank))
+            for by_rank in (first, last)
+        )
+        docnos = [part.docnos[doc] for doc in part.docs[topic]]
+        spans[topic] = dict(zip(docnos, (most - least).tolist(), strict=True))
+    return spans
+
+
+def _engine_scores(runs: RunSet, chosen: Chosen, scores: Scores, by_rank: Doubles | None = None) -> Doubles:
+    """Return the engine's scores of a topic's documents; ranks are by default trec_eval's."""
     order = [runs.names.index(name) for name in chosen.weights]
     weights = np.array([[*chosen.weights.values()]])
-    fused: Doubles = (
-        SPACES[chosen.engine].scores(scores[order], chosen.variant, weights)[0].astype(np.float64)
-    )
-    return fused
+    ordered = None if by_rank is None else by_rank[order]
+    fused = SPACES[chosen.engine].scores(scores[order], chosen.variant, weights, ordered)[0]
+    return fused.astype(np.float64)
 
 
 def fused_pool(

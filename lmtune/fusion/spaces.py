@@ -267,19 +267,21 @@ class Space(NamedTuple):
             values[best_first] = compute(scores[best_first].astype(np.float32))
         return values
 
-    def values(self, scores: Scores, variant: Variant) -> Values:
+    def values(self, scores: Scores, variant: Variant, by_rank: Doubles | None = None) -> Values:
         """Normalise a topic's scores, shape (runs, documents), with runs in the order of the queries."""
-        row, by_rank = self.combination(variant), ranks(scores)
+        row, by_rank = self.combination(variant), ranks(scores) if by_rank is None else by_rank
         if row.ranked is not None:
             return row.ranked(by_rank, variant.constant)
         names = enumerate(variant.by_query(len(scores)))
         return np.array([self.normalised(name, n, scores[n], by_rank[n]) for n, name in names])
 
-    def scores(self, scores: Scores, variant: Variant, weights: Doubles) -> Floats:
+    def scores(
+        self, scores: Scores, variant: Variant, weights: Doubles, by_rank: Doubles | None = None
+    ) -> Floats:
         """Return the engine's scores at weights of shape (settings, runs), shape (settings, documents)."""
         row = self.combination(variant)
         weights = weights if row.is_weighted else np.ones_like(weights)
-        return row.combine(self.values(scores, variant), weights, variant.constant)
+        return row.combine(self.values(scores, variant, by_rank), weights, variant.constant)
 
 
 def simplex(runs: int) -> Doubles:

@@ -16,7 +16,8 @@ from click.testing import CliRunner
 
 from lmtune import evaluate
 from lmtune.cli.main import app
-from lmtune.engines.hybrid import deploy_fusion
+from lmtune.engines.checking import check_rankings
+from lmtune.engines.hybrid import FusedRuns, deploy_fusion
 from lmtune.engines.running import run_qdrant
 from lmtune.errors import InputError
 from lmtune.fusion.methods import Chosen, FusionOptions, rankings, read_fusion
@@ -293,6 +294,33 @@ def test_another_row_needs_rows(rows: object, tmp_path: Path) -> None:
     code, out, err = run("deploy", tmp_path / "fused.json", "--to", "opensearch", "--measure", "AP")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "the JSON output of lmtune fuse" in err
+
+
+def test_ties_inside_a_run_explain_a_fusion_of_ranks() -> None:
+    rng, docnos = np.random.default_rng(0), [f"d{n:02d}" for n in range(20)]
+    runs: dict[str, Run] = {
+        name: {
+            "1": dict(
+                zip(rng.permutation(docnos).tolist(), (rng.integers(0, 8, 20) / 2).tolist(), strict=True)
+            )
+        }
+        for name in "ab"
+    }
+    loaded, weights = RunSet.of(runs), {"a": 1.0, "b": 2.0}
+    chosen = tuned("qdrant", Variant("", "rrf", 2.0), weights, loaded)
+    fused = FusedRuns(chosen, FusionOptions(), [], Path(), runs)
+
+    def reasons(hits: list[oracle.Hits]) -> list[str]:
+        theirs = {"1": oracle.qdrant_rrf(hits, [*weights.values()], 2)}
+        return [one.reason for one in check_rankings(theirs, fused.reference(100)).differences]
+
+    best = [oracle.best_first(one["1"]) for one in runs.values()]
+    assert reasons(best) == []
+    other = [
+        sorted(own.items(), key=lambda item: -item[1]) for own in ({**one["1"]} for one in runs.values())
+    ]
+    assert reasons(other) == ["run tie"]
+    assert reasons([best[0], best[1][::-1]]) == ["scores"]
 
 
 def test_a_run_is_held_against_the_fused_one(home: Path, tmp_path: Path) -> None:
