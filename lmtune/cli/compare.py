@@ -143,8 +143,8 @@ def compare(
     required = [Requirement.parse(text, comparison.margin) for text in gate.require]
     _check_options(output, gate, comparison, runs)
     named = labelled_runs([baseline, *(runs or [])])
-    if output.predicted is not None and read_baseline(next(iter(named.values())), qrels) is not None:
-        raise InputError("--predicted with a stored baseline", accepted="the baseline's run")
+    if output.predicted is not None and any(read_baseline(run, qrels) for run in named.values()):
+        raise InputError("--predicted with stored values", accepted="the runs")
     labels = [*map(str, parse_measures(output.measure))] if output.measure else []
     measures = [*dict.fromkeys([*labels, *(one.measure for one in required)])] or MEASURES
     for path in filter(None, (gate.store, gate.junit)):

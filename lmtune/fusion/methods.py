@@ -474,8 +474,9 @@ def _engine_scores(runs: RunSet, chosen: Chosen, scores: Scores, by_rank: Double
     order = [runs.names.index(name) for name in chosen.weights]
     weights = np.array([[*chosen.weights.values()]])
     ordered = None if by_rank is None else by_rank[order]
-    fused = SPACES[chosen.engine].scores(scores[order], chosen.variant, weights, ordered)[0]
-    return fused.astype(np.float64)
+    [fused] = SPACES[chosen.engine].scores(scores[order], chosen.variant, weights, ordered)
+    doubles: Doubles = fused.astype(np.float64)
+    return doubles
 
 
 def fused_pool(

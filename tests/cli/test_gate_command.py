@@ -145,6 +145,9 @@ def test_a_stored_baseline(home: Path) -> None:
     _, stored, _ = compared("qrels.txt", "base=kept/base.json", *FILES[2:], *measures, "--format", "json")
     (home / "gone").rename(home / "base.run")
     assert stored == compared(*FILES, *measures, "--format", "json")[1]
+    # In the place of another run.
+    _, stored, _ = compared("qrels.txt", FILES[2], "base=kept/base.json", *measures, "--format", "json")
+    assert stored == compared("qrels.txt", FILES[2], FILES[1], *measures, "--format", "json")[1]
     # Some of the topics, and the same judgments compressed.
     (home / "qrels.gz").write_bytes(gzip.compress((home / "qrels.txt").read_bytes()))
     some = ("--topics", "3-7", *measures, "--format", "csv")
@@ -163,6 +166,7 @@ def test_stored_baselines_that_are_refused(home: Path) -> None:
     assert compared(*FILES[:2], "-m", "AP", "--store", "base.json", "--topics", "1-20")[0] == 0
     whole = (home / "base.json").read_text()
     (home / "other.txt").write_text((home / "qrels.txt").read_text().replace("d1-1 1", "d1-1 0"))
+    (home / "copy.json").write_text(whole)
     (home / "damaged.json").write_text(whole.replace('"1"', '"2"'))
     some = ("-m", "AP", "--topics", "1-20")
     for arguments, part in (
@@ -176,10 +180,11 @@ def test_stored_baselines_that_are_refused(home: Path) -> None:
             ("qrels.txt", "base.json", "new.run"),
             "this measure is not stored: 'P@10'; accepted: AP, Judged@10",
         ),
-        (("qrels.txt", "base.json", "new.run", *some, "--residuals"), "residual bounds of a stored baseline"),
+        (("qrels.txt", "base.json", "new.run", *some, "--residuals"), "residual bounds of stored values"),
+        (("qrels.txt", "base.json", "copy.json", *some), "only stored values"),
         (
             ("qrels.txt", "base.json", "new.run", *some, "--predicted", "qrels.txt"),
-            "--predicted with a stored",
+            "--predicted with stored values",
         ),
         (("qrels.txt", "base.json", "--store", "more.json"), "base.json"),
         (("qrels.txt", "base.run", "--store", "base.run"), "base.run"),

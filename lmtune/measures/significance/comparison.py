@@ -608,7 +608,7 @@ def compare_runs(
     qrels : path-like, or others
         Judgments: a file, a frame, named rows or a dictionary; see `lmtune.io.frames`.
     runs : sequence, or mapping of names to runs
-        Runs in the same forms, the baseline first: a run, or a file of stored values
+        Runs in the same forms, the baseline first. All but one can be files of stored values
         (`lmtune.measures.significance.stored`). A repeated file is left out.
     measures : str, an object of ir_measures, or an iterable of these
         See `lmtune.measures.measure.parse_measures`.
@@ -635,12 +635,14 @@ def compare_runs(
     labels = list(map(str, parsed))
     named = labelled_runs(runs)
     names = list(named)
-    stored = read_baseline(named[names[0]], qrels) if names else None
-    if stored is not None and residuals:
-        accepted = "the baseline's run"
-        raise InputError("residual bounds of a stored baseline", file=stored.file, accepted=accepted)
-    read = named if stored is None else {name: named[name] for name in names[1:]}
-    values, judged = [], []
+    stored = {name: own for name, run in named.items() if (own := read_baseline(run, qrels)) is not None}
+    if stored and (residuals or len(stored) == len(named)):
+        what = "residual bounds of stored values" if residuals else "only stored values"
+        file = next(iter(stored.values())).file
+        raise InputError(what, file=file, accepted="the run" if residuals else "one run or more")
+    read = {name: run for name, run in named.items() if name not in stored}
+    values: dict[str, Doubles] = {}
+    judged: dict[str, float] = {}
     topics: tuple[str, ...] = ()
     settings = for_judgments(EvaluationOptions(complete=True, topics=only), qrels)
     for name, evaluation in zip(
@@ -654,17 +656,16 @@ def compare_runs(
                 value=list(topics),
                 accepted="judgments of two topics or more",
             )
-        values.append(np.array([evaluation.column(label).values for label in labels], np.float64).T)
-        judged.append(float(np.mean(np.array(evaluation.column(JUDGED).values, np.float64))))
+        values[name] = np.array([evaluation.column(label).values for label in labels], np.float64).T
+        judged[name] = float(np.mean(np.array(evaluation.column(JUDGED).values, np.float64)))
         progress("reading runs", len(values), len(read), name)
         missed = len(topics) - len(evaluation.retrieved)
         if missed:
             note(f"{name} misses {missed} of {len(topics)} judged topics, which count 0")
-    if stored is not None:
-        values.insert(0, stored.of(topics, labels))
-        judged.insert(0, float(stored.of(topics, [JUDGED]).mean()))
-    others = dict(zip(names[1:], values[1:], strict=True))
-    compared = compare(values[0], others, options, baseline=names[0], measures=labels, topics=topics)
+    for name, own in stored.items():
+        values[name], judged[name] = own.of(topics, labels), float(own.of(topics, [JUDGED]).mean())
+    others = {name: values[name] for name in names[1:]}
+    compared = compare(values[names[0]], others, options, baseline=names[0], measures=labels, topics=topics)
     contrasts = compared.contrasts
     if residuals:
         pairs = dict.fromkeys((one.system, one.against) for one in contrasts)
@@ -677,10 +678,10 @@ def compare_runs(
         )
     reads = needed_besides_gains(parse_families(labels))
     if not lists_nonrelevant(as_judgments(qrels, settings.topics, reads)):
-        judged = []
+        judged = {}
         if residuals:
             note("the judgments list only relevant documents: all others are unjudged in the bounds")
-    return replace(compared, contrasts=contrasts, judged=tuple(judged))
+    return replace(compared, contrasts=contrasts, judged=tuple(judged[name] for name in names if judged))
 
 
 def _check_options(options: object) -> None:
