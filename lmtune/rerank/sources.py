@@ -32,6 +32,7 @@ from lmtune.rerank.custom_features import (
     with_custom_features,
 )
 from lmtune.rerank.data import RankingData, RankingSplit
+from lmtune.rerank.exchange.engine_features import choose_features
 from lmtune.rerank.features import compute_features, features_of, look_up_documents
 from lmtune.rerank.letor_folder import draw_queries, read_letor_folder
 
@@ -234,12 +235,21 @@ class FeatureSettings:
         Number of documents per topic, from the top.
     custom : tuple of str
         Custom features as ``NAME=FILE``; see `lmtune.rerank.custom_features`.
+    only : str, optional
+        The features to use beside custom ones; see
+        `lmtune.rerank.exchange.engine_features.choose_features`.
     """
 
     lambda_: float = option(0.4, "Lambda of the tuned query likelihood.", flag="--lambda")
     mu: float = option(2500.0, "Mu of the tuned query likelihood.")
     depth: int = option(1000, "Documents scored per topic, from the top of the run.")
     custom: tuple[str, ...] = custom_features_option()
+    only: str | None = option(
+        None,
+        "Use only these features and those of --feature: bm25,length, or all that solr, vespa, elasticsearch"
+        " or opensearch computes.",
+        flag="--only-features",
+    )
 
     def lists(
         self, run: Run, dataset: Dataset, collection: Collection, progress: Progress = silent
@@ -251,7 +261,7 @@ class FeatureSettings:
         InputError
             As `run_data`.
         """
-        custom = self.custom_features(collection.fields)
+        custom, chosen = self.custom_features(collection.fields), self._chosen(collection.fields)
         index = collection.open_index(dataset, progress=progress)
         with timed(f"{dataset.name}: features of {quantity(len(run), 'topic')}"):
             data = run_data(
@@ -268,7 +278,14 @@ class FeatureSettings:
                     f"{count} documents of the run are not in the index, such as {docno}"
                 ),
             )
+        data = replace(data, features=data.features[:, chosen])
         return RunFeatures(with_custom_features(data, custom), dataset, index, collection.fields)
+
+    def _chosen(self, fields: Sequence[str]) -> list[int]:
+        """Return the columns of the features that are used, without custom ones."""
+        names = [feature.name for feature in features_of(fields)]
+        chosen = names if self.only is None else choose_features(self.only, names, fields)
+        return [names.index(name) for name in chosen]
 
     def custom_features(self, fields: Sequence[str]) -> dict[str, CustomFeature]:
         """Return the custom features by name."""
@@ -276,12 +293,15 @@ class FeatureSettings:
 
     def names(self, fields: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the features."""
-        return (*(feature.name for feature in features_of(fields)), *self.custom_features(fields))
+        every = features_of(fields)
+        return (*(every[number].name for number in self._chosen(fields)), *self.custom_features(fields))
 
     def facts(self, fields: Sequence[str]) -> dict[str, Any]:
-        """Return lambda, mu, depth, fields and the kinds of custom features, as JSON values."""
+        """Return lambda, mu, depth, fields, chosen features and the kinds of custom ones, as JSON values."""
         facts = {"lambda": self.lambda_, "mu": self.mu, "depth": self.depth, "fields": list(fields)}
         custom = {name: feature.kind for name, feature in self.custom_features(fields).items()}
+        if self.only is not None:
+            facts["only"] = ",".join(features_of(fields)[number].name for number in self._chosen(fields))
         return facts | ({"custom": custom} if custom else {})
 
 

@@ -125,6 +125,11 @@ def reranked_the_same_documents(world: World) -> None:
     assert {t: set(own) for t, own in after.items()} == {t: set(before[t]) for t in after}
 
 
+def nothing_is_left_to_define(world: World) -> None:
+    del world
+    assert "The files do not define" not in Path("complete", "README.txt").read_text()
+
+
 def write_ranklib_model(world: World) -> None:
     del world
     Path("ranklib.txt").write_text("## Coordinate Ascent\n6:1.0 30:-0.5\n")
@@ -291,6 +296,15 @@ def _rerankings() -> Iterator[Job]:
     for target in ("lightgbm", "elasticsearch", "opensearch", "solr", "vespa"):
         export = f"rerank export trees --to {target} --output {{o}}/to-{target}"
         yield Job(f"rerank-export-{target}", export, "rerank-trees", needs="lightgbm")
+    only = f"rerank train {{c}} {_TREES} --only-features solr --output {{o}}/solr-trees"
+    yield Job("rerank-train-only", only, needs="lightgbm")
+    yield Job(
+        "rerank-export-only",
+        "rerank export solr-trees --to solr --output {o}/complete",
+        "rerank-train-only",
+        nothing_is_left_to_define,
+        needs="lightgbm",
+    )
     custom = f"rerank train {{c}} {_NET} --feature again=lexical.run --output {{o}}/custom"
     yield Job("rerank-train-custom", custom, needs="torch")
     yield Job("ranklib-model", write_ranklib_model)

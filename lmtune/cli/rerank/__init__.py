@@ -76,8 +76,10 @@ class Targets:
         """
         from lmtune.rerank.training.objectives import check_teacher, check_weighted
 
-        if isinstance(source, FeatureSettings) and source.custom and run is None:
-            raise InputError("--feature without --run", accepted="both, or neither")
+        if isinstance(source, FeatureSettings) and run is None:
+            for flag, value in (("--feature", source.custom), ("--only-features", source.only)):
+                if value:
+                    raise InputError(f"{flag} without --run", accepted="both, or neither")
         for name, value in vars(self).items():
             if value is not None and run is None:
                 flag = f"--{name.replace('_', '-')}"

@@ -156,8 +156,8 @@ def features(
     write_letor(files.output, made.data)
     known = {feature.name: feature.description for feature in features_of(made.fields)}
     known |= {name: f"of {own.file}" for name, own in settings.custom_features(made.fields).items()}
-    for number, (name, description) in enumerate(known.items(), 1):
-        say(f"{number}\t{name}\t{description}\n")
+    for number, name in enumerate(settings.names(made.fields), 1):
+        say(f"{number}\t{name}\t{known[name]}\n")
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, NamedTuple
 
+from lmtune.errors import InputError
 from lmtune.index.windows import WINDOW_KINDS
 
 KEYWORDS = "keywords"
@@ -147,3 +148,39 @@ def vespa_expressions(names: Sequence[str], sources: Sources) -> dict[str, str]:
             expression = of_kind.get(source.kind, "firstPhase")
             found[name] = f"log(1 + {expression})" if source.is_log else expression
     return found
+
+
+ENGINES: dict[str, Callable[[Sequence[str], Sources], Sized]] = {
+    "elasticsearch": elasticsearch_features,
+    "opensearch": elasticsearch_features,
+    "solr": solr_features,
+    "vespa": vespa_expressions,
+}
+"""The entries of features, by engine."""
+
+
+def choose_features(text: str, names: Sequence[str], fields: Sequence[str]) -> list[str]:
+    """Return some of the features' names, in their order.
+
+    Parameters
+    ----------
+    text : str
+        Names with commas between, or a name of `ENGINES` for those that it computes.
+    names : sequence of str
+        All names.
+    fields : sequence of str
+        The fields with features.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown.
+    """
+    if text in ENGINES:
+        sources = {name: source for name in names if (source := source_of(name, fields, "")) is not None}
+        return [name for name in sources if ENGINES[text]([name], sources)]
+    chosen = text.split(",")
+    if unknown := [name for name in chosen if name not in names]:
+        accepted = f"{', '.join(ENGINES)}, or names such as {','.join(names[5:7])}"
+        raise InputError("no such feature", value=unknown[0], accepted=accepted)
+    return [name for name in names if name in chosen]

@@ -164,4 +164,5 @@ class FeatureScorer:
         """Return the settings of the features, as in training or to another depth."""
         default = FeatureSettings()
         depth = depth or facts.get("depth", default.depth)
-        return FeatureSettings(facts.get("lambda", default.lambda_), facts.get("mu", default.mu), depth)
+        parameters = facts.get("lambda", default.lambda_), facts.get("mu", default.mu)
+        return FeatureSettings(*parameters, depth, only=facts.get("only"))

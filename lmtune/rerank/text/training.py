@@ -327,9 +327,10 @@ class TextLearner(Learner):
 
     def source(self, features: FeatureSettings, text: TextOptions) -> ListSource:
         """Return the source of texts, to the depth of the features' settings."""
-        if features.custom:
-            reader = self.settings.network
-            raise InputError(f"--feature has no effect with {reader}", value=features.custom[0])
+        for flag, value in (("--feature", features.custom), ("--only-features", features.only)):
+            if value:
+                reader, first = self.settings.network, value if isinstance(value, str) else value[0]
+                raise InputError(f"{flag} has no effect with {reader}", value=first)
         return TextSource(text, features.depth)
 
     def fit(self, train: RankingData, validation: RankingData, **how: Unpack[TrainingOptions]) -> TextTrained:

@@ -13,7 +13,7 @@ from made_lists import made_lists
 
 from lmtune.errors import InputError
 from lmtune.rerank.data import RankingData
-from lmtune.rerank.exchange.engine_features import identifier
+from lmtune.rerank.exchange.engine_features import ENGINES, choose_features, identifier
 from lmtune.rerank.exchange.exporting import check_export, readme
 from lmtune.rerank.exchange.readers import SLACK, read_elasticsearch, read_solr
 from lmtune.rerank.exchange.targets import TARGETS, exported
@@ -152,6 +152,13 @@ def test_features_of_engines(trees: Reranker) -> None:
     assert [entry["name"] for entry in entries] == ["bm25", "title_bm25", "length", "log_length"]
     assert entries[0]["template"] == {"match": {"body": "{{keywords}}"}}
     assert entries[3]["template"] == "ln(1 + length)"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_chosen_features_are_those_that_the_files_define(trees: Reranker, engine: str) -> None:
+    converted = exported(trees, name="lmtune", field="body")
+    missing = TARGETS[engine].missing(converted)
+    assert choose_features(engine, NAMES, ["title", "#1"]) == [name for name in NAMES if name not in missing]
 
 
 class TestReaders:
