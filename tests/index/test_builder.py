@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joblib.externals.loky import get_reusable_executor
 from made_documents import MadeBatch, MadeDocuments, made_documents
 
 from lmtune.errors import InputError, LostWorkerError
@@ -241,6 +242,7 @@ def test_a_failing_worker(tmp_path: Path, fate: str, error: type[Exception], tex
 
 
 def test_a_worker_that_prints(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    get_reusable_executor().shutdown(wait=True)  # workers keep the stderr of the test that started them
     source = made_documents(100, per_batch=20, fate="print")
     assert build_index(source, tmp_path / "i", Analyzer(), workers=2).num_docs == 100
     assert sorted(capfd.readouterr().err.splitlines()) == ["neither", "not a reply"]
