@@ -71,7 +71,7 @@ class Combination(NamedTuple):
         Returns the engine's scores from `Values`, the weights of shape (settings, runs), and the constant; in
         the engine's precision, shape (settings, documents).
     columns : callable
-        Returns the columns of `linear`, if the score is a weighted sum; None if it is not.
+        Returns the columns of `linear`, by default for a weighted sum; None if the score is no such sum.
     scales : tuple of tuple of str
         Names of the normalisations. One of a group can be chosen for each query. Empty if ranks are combined.
     ranked : callable, optional
@@ -94,7 +94,7 @@ class Combination(NamedTuple):
     formula: str
     source: str
     combine: Callable[[Values, Floats, float], Floats]
-    columns: Callable[[Values], Doubles | None] = lambda _: None
+    columns: Callable[[Values], Doubles | None] = lambda values: _filled(values)
     scales: tuple[tuple[str, ...], ...] = ()
     ranked: Callable[[Doubles, float], Floats] | None = None
     constants: tuple[float, ...] = (0.0,)
@@ -545,8 +545,7 @@ SPACES = {
                 "sum of w s / sum of w; a missing document has s = 0",
                 f"{_OPENSEARCH}combination/ArithmeticMeanScoreCombinationTechnique",
                 _opensearch_mean,
-                _filled,
-                (_MIN_MAXES, ("l2",), ("z_score",)),
+                scales=(_MIN_MAXES, ("l2",), ("z_score",)),
                 roundings=(1, 1),
             ),
             Combination(
@@ -572,7 +571,6 @@ SPACES = {
                 "sum of w / (k + r), 1 / (k + r) with ten decimals",
                 f"{_OPENSEARCH}combination/RRFScoreCombinationTechnique",
                 _single_sum,
-                _filled,
                 ranked=_opensearch_reciprocal,
                 constants=RANK_CONSTANTS,
             ),
@@ -599,15 +597,13 @@ SPACES = {
                 "sum of w s",
                 f"{_ELASTIC}linear/LinearRetrieverBuilder",
                 _single_sum,
-                _filled,
-                (("minmax", "l2_norm", "none"),),
+                scales=(("minmax", "l2_norm", "none"),),
             ),
             Combination(
                 "rrf",
                 "sum of w / (k + r)",
                 f"{_ELASTIC}rrf/RRFRetrieverBuilder",
                 _single_sum,
-                _filled,
                 ranked=_single_reciprocal,
                 constants=RANK_CONSTANTS,
             ),
@@ -633,6 +629,7 @@ SPACES = {
                 "sum of 1 / (r / w + k - 1)",
                 "lib/segment/src/common/reciprocal_rank_fusion.rs",
                 _stretched_ranks,
+                lambda _: None,
                 ranked=lambda by_rank, _: by_rank,
                 constants=(2.0,),
                 grid=_stretches,
@@ -642,7 +639,6 @@ SPACES = {
                 "sum of w / r",
                 "lib/segment/src/common/reciprocal_rank_fusion.rs",
                 lambda values, weights, _: _stretched_ranks(1.0 / values, weights, 1.0),
-                _filled,
                 ranked=lambda by_rank, _: 1.0 / by_rank,
             ),
             Combination(
@@ -650,8 +646,7 @@ SPACES = {
                 "sum of w s",
                 "lib/segment/src/index/query_optimization/rescore_formula",
                 _double_sum,
-                _filled,
-                (("none",),),
+                scales=(("none",),),
             ),
             Combination(
                 "dbsf",
@@ -682,8 +677,7 @@ SPACES = {
                 "sum of w s",
                 "usecases/traverser/hybrid/hybrid_fusion.go",
                 _single_sum,
-                _filled,
-                (("relative",),),
+                scales=(("relative",),),
             ),
             Combination(
                 "rankedFusion",
@@ -732,8 +726,7 @@ SPACES = {
                 "sum of w s",
                 "internal/util/function/rerank/weighted_function.go",
                 _single_sum,
-                _filled,
-                (("none",), ("COSINE", "BM25", "IP")),
+                scales=(("none",), ("COSINE", "BM25", "IP")),
             ),
             Combination(
                 "rrf",
@@ -765,15 +758,13 @@ SPACES = {
                 "sum of w s",
                 "com.yahoo.search.ranking.HitRescorer",
                 _double_sum,
-                _filled,
-                (("normalize_linear",),),
+                scales=(("normalize_linear",),),
             ),
             Combination(
                 "sum of reciprocal_rank",
                 "sum of w / (k + r)",
                 "com.yahoo.search.ranking.ReciprocalRankNormalizer",
                 _double_sum,
-                _filled,
                 ranked=lambda by_rank, k: 1.0 / (k + by_rank),
                 constants=RANK_CONSTANTS,
             ),
@@ -806,8 +797,7 @@ SPACES = {
                 "sum of w s, with fill = 1",
                 "rerankers/linear_combination.py",
                 _double_sum,
-                _filled,
-                (("score",), ("rank",)),
+                scales=(("score",), ("rank",)),
             ),
             Combination(
                 "RRFReranker",
