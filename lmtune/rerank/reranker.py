@@ -348,7 +348,7 @@ def load_model(path: PathLike, *scorers: type[Scorer], text: Mapping[str, Any] |
     Parameters
     ----------
     path : path-like
-        A folder that `save_model` wrote; or a file of LightGBM, XGBoost or RankLib.
+        A folder that `save_model` wrote; or a file of LightGBM, XGBoost, CatBoost or RankLib.
     *scorers
         Classes of custom scorers, in addition to lmtune's.
     text : mapping, optional

@@ -56,8 +56,8 @@ class _Reranking:
 def apply(
     model: Annotated[
         Path,
-        "A folder written by lmtune rerank train; a file of LightGBM, XGBoost or RankLib; or text:MODEL or "
-        "decoder:MODEL.",
+        "A folder written by lmtune rerank train; a file of LightGBM, XGBoost, CatBoost or RankLib; or "
+        "text:MODEL or decoder:MODEL.",
         "MODEL",
     ],
     data: Annotated[

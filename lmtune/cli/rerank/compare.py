@@ -50,7 +50,8 @@ class _Trials:
         None, "Validation queries: a share of the training queries such as 0.2, or a file with one per line."
     )
     also: tuple[Path, ...] = option(
-        (), "Models of LightGBM, XGBoost or RankLib to compare too; not trained on the test queries."
+        (),
+        "Models of LightGBM, XGBoost, CatBoost or RankLib to compare too; not trained on the test queries.",
     )
     run: Path | None = usual(None, "The TREC run to rerank.")
     folds: str | None = option(

@@ -39,7 +39,9 @@ class _Export:
 
 def export(
     model: Annotated[
-        Path, "A folder written by lmtune rerank train; or a file of LightGBM, XGBoost or RankLib.", "MODEL"
+        Path,
+        "A folder written by lmtune rerank train; or a file of LightGBM, XGBoost, CatBoost or RankLib.",
+        "MODEL",
     ],
     settings: _Export,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Models that other programs trained: LightGBM's text, XGBoost's JSON and UBJSON, RankLib's files."""
+"""Models of other programs: LightGBM's text, XGBoost's JSON and UBJSON, CatBoost's JSON, RankLib's files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from lmtune.rerank.training.loop import StepProgress
 from lmtune.strict_json import parse_json
 
 _FILE = "scorer.model"
-_ACCEPTED = "LightGBM's text, XGBoost's JSON or UBJSON, RankLib's LambdaMART, MART or linear models"
+_ACCEPTED = (
+    "LightGBM's text, XGBoost's JSON or UBJSON, CatBoost's JSON, RankLib's LambdaMART, MART or linear models"
+)
 
 
 def _refuse(what: str, value: Any) -> None:
@@ -122,6 +124,41 @@ def _xgboost_tree(tree: Mapping[str, Sequence[Any]], factor: float) -> Node:
     return node(0)
 
 
+def catboost_trees(model: Mapping[str, Any]) -> Trees:
+    """Convert CatBoost's symmetric trees (its JSON); scores are raw ones, as of ``predict``.
+
+    Raises
+    ------
+    InputError
+        If the model has several outputs, trees that are not symmetric, or splits of categories.
+    """
+    scale, (base, *others) = model["scale_and_bias"]
+    if others:
+        _refuse("several outputs", f"{1 + len(others)} outputs")
+    facts = model["features_info"]["float_features"]
+    names = tuple(one.get("feature_id") or f"Column_{one['flat_feature_index']}" for one in facts)
+    if "oblivious_trees" not in model:
+        _refuse("trees that are not symmetric", "no oblivious_trees")
+    return Trees(names, tuple(_catboost_tree(tree, scale) for tree in model["oblivious_trees"]), base)
+
+
+def _catboost_tree(tree: Mapping[str, Sequence[Any]], scale: float) -> Node:
+    splits, leaves = tree["splits"] or [], tree["leaf_values"]
+    for split in splits:
+        if split["split_type"] != "FloatFeature":
+            _refuse("splits of categories", split["split_type"])
+
+    def node(depth: int, leaf: int) -> Node:
+        """Return a subtree; bit d of a leaf's number says whether it lies above the border of split d."""
+        if depth == 0:
+            return float(leaves[leaf]) * scale
+        split = splits[depth - 1]
+        below, above = node(depth - 1, leaf), node(depth - 1, leaf + (1 << (depth - 1)))
+        return Split(int(split["float_feature_index"]), at_most(float(split["border"])), below, above)
+
+    return node(len(splits), 0)
+
+
 def parse_ubjson(content: bytes) -> Any:
     """Parse Universal Binary JSON (draft 12): what XGBoost writes as ``.ubj``."""
     numbers = {b"i": "b", b"U": "B", b"I": "h", b"l": "i", b"L": "q", b"d": "f", b"D": "d"}
@@ -213,7 +250,7 @@ class ForeignModel(FeatureScorer):
     content : bytes
         The model's file.
     label : str
-        The program: ``lightgbm``, ``xgboost`` or ``ranklib``.
+        The program: ``lightgbm``, ``xgboost``, ``catboost`` or ``ranklib``.
     form : Trees or Layers
     """
 
@@ -269,6 +306,8 @@ class ForeignModel(FeatureScorer):
             return cls(content, "ranklib", ranklib_form(content.decode()))
         is_json = re.match(rb'\s*\{\s*"', content) is not None
         parsed = parse_json(content, infinite=True) if is_json else parse_ubjson(content)
+        if "scale_and_bias" in parsed:
+            return cls(content, "catboost", catboost_trees(parsed))
         return cls(content, "xgboost", xgboost_form(parsed))
 
     def score(

@@ -26,6 +26,7 @@ from lmtune.rerank.exchange.forms import Form, Layers, Node, Split, Trees, just_
 from lmtune.rerank.learners.feature_networks import Trained
 from lmtune.rerank.learners.networks import Pointwise
 from lmtune.rerank.learners.trees import LambdaMart, name_features
+from lmtune.rerank.learners.yeti import YetiRank
 from lmtune.rerank.reranker import Reranker
 
 Files = dict[str, bytes]
@@ -114,6 +115,8 @@ def exported(reranker: Reranker, *, name: str, field: str, names: tuple[str, ...
     found = {one: source for one in known if (source := source_of(one, fields, field)) is not None}
     kinds = reranker.facts.get("custom", {})
     found |= {one: Source("number", one) for one in known if kinds.get(one) == DOCUMENTS}
+    if isinstance(scorer, YetiRank):
+        scorer = ForeignModel.parse(scorer.as_json())
     if isinstance(scorer, (LambdaMart, ForeignModel)):
         text = ""
         if isinstance(scorer, LambdaMart) or scorer.label == "lightgbm":

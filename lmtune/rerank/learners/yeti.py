@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar, Self, Unpack
 
@@ -91,6 +92,13 @@ class YetiRank(FeatureScorer):
         return np.asarray(
             self.model.predict(data.features, thread_count=1) if len(data.labels) else [], float
         )
+
+    def as_json(self) -> bytes:
+        """Return the trees in CatBoost's JSON."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "trees.json")
+            self.model.save_model(str(path), format="json")
+            return path.read_bytes()
 
     def save(self, folder: Path) -> dict[str, Any]:
         """Write the trees and the history of validation values; see `Scorer`."""

@@ -68,6 +68,14 @@ def test_trees_score_the_same(trees: Reranker, target: str) -> None:
     agree(trees, target, whole(TEST))
 
 
+@pytest.mark.parametrize("target", ["elasticsearch", "solr", "vespa"])
+def test_trees_of_yetirank_score_the_same(target: str) -> None:
+    pytest.importorskip("catboost", reason="the extra 'catboost' is not installed")
+    yeti = trained(Settings(ranker=parse_ranker("yetirank:rounds=20:depth=4")))
+    agree(yeti, target)
+    agree(yeti, target, whole(TEST))
+
+
 @pytest.mark.parametrize("target", ["onnx", "solr", "vespa"])
 @pytest.mark.parametrize("name", ["linear", "two-layer", "mlp:8-4", "b64"])
 @pytest.mark.parametrize("log1p", [True, False])

@@ -1,4 +1,4 @@
-"""Models of LightGBM, XGBoost and RankLib score as in their own programs."""
+"""Models of LightGBM, XGBoost, CatBoost and RankLib score as in their own programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from lmtune.errors import InputError
 from lmtune.rerank.data import RankingData
-from lmtune.rerank.exchange.foreign import ForeignModel
+from lmtune.rerank.exchange.foreign import ForeignModel, catboost_trees
 from lmtune.rerank.reranker import load_model
 
 
@@ -95,6 +95,40 @@ class TestLightgbm:
         text = lightgbm.train(how, data, 2).model_to_string()
         with pytest.raises(InputError, match="cannot score"):
             ForeignModel.parse(text.encode())
+
+
+class TestCatboost:
+    @pytest.mark.parametrize("loss", ["RMSE", "YetiRank"])
+    def test_score_the_same(self, tmp_path: Path, loss: str) -> None:
+        catboost = pytest.importorskip("catboost", reason="the extra 'catboost' is not installed")
+        pool = catboost.Pool(DATA.features, DATA.labels, group_id=DATA.query_of_row)
+        how = {"loss_function": loss, "iterations": 12, "depth": 4, "allow_writing_files": False}
+        model = catboost.CatBoost({**how, "verbose": False, "thread_count": 1})
+        model.fit(pool)
+        model.save_model(str(tmp_path / "model.json"), format="json")
+        read = load_model(tmp_path / "model.json")
+        np.testing.assert_allclose(read.score(DATA), model.predict(DATA.features), rtol=1e-12, atol=1e-12)
+        assert read.scorer.label == "catboost"
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"scale_and_bias": [1, [0.0, 0.0]]}, "several outputs: '2 outputs'"),
+            ({"oblivious_trees": None}, "not symmetric"),
+            ({"oblivious_trees": [{"splits": [{"split_type": "OnlineCtr"}]}]}, "categories: 'OnlineCtr'"),
+        ],
+    )
+    def test_refuse_what_is_not_a_symmetric_tree(self, change: dict[str, Any], message: str) -> None:
+        leaf = {"splits": None, "leaf_values": [0.5]}
+        features = {"float_features": [{"flat_feature_index": 0}]}
+        plain = {"scale_and_bias": [2, [1.0]], "features_info": features, "oblivious_trees": [leaf]}
+        assert catboost_trees(plain).score(np.zeros((1, 1))) == [2.0]
+        trees = [{"leaf_values": [], **tree} for tree in change.get("oblivious_trees") or []]
+        changed = {**plain, **change} | ({"oblivious_trees": trees} if trees else {})
+        if changed["oblivious_trees"] is None:
+            del changed["oblivious_trees"]
+        with pytest.raises(InputError, match=message):
+            catboost_trees(changed)
 
 
 ENSEMBLE = """## LambdaMART
