@@ -68,11 +68,11 @@ def binary_cross_entropy(
     """
 
     def cross_entropy(lists: PaddedLists, gradient_wanted: bool = True) -> LossAndGradient:
-        s, target = lists.scores, (lists.labels > 0).to(lists.scores.dtype)
+        s, target = lists.scores, lists.labels.sign()
         if smoothing:
             target = target * (1 - smoothing) + smoothing / 2
         share = lists.mask / lists.mask.sum(dim=1, keepdim=True).clamp(min=1).to(s.dtype)
-        losses = ((functional.softplus(s) - s * target) * share).sum(dim=1)
+        losses = torch.linalg.vecdot(functional.softplus(s) - s * target, share)
         return losses, (s.sigmoid() - target) * share if gradient_wanted else None
 
     return evaluate(LossCall(scores, labels, mask, reduce, "auto"), cross_entropy, cross_entropy)
@@ -132,6 +132,6 @@ def margin_mse(
         # Centre the scores before subtracting labels: differences of large scores stay accurate.
         distance = centred(centred(lists.scores) - lists.labels)
         slope = distance * (4 / (items - 1).clamp(min=1))
-        return (slope * distance).sum(dim=1) / 2, slope if gradient_wanted else None
+        return torch.linalg.vecdot(slope, distance) / 2, slope if gradient_wanted else None
 
     return evaluate(LossCall(scores, labels, mask, reduce, "auto"), squares, squares)
