@@ -96,6 +96,7 @@ def test_direct_search_finds_the_best_of_the_line(name: str) -> None:
     assert space.named(space.clip(space.vector(ascent.best_params_))) == ascent.best_params_
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("name", ONE_PARAMETER)
 def test_ranknet_finds_the_least_cost_of_the_line(name: str, optimizer: str) -> None:
@@ -203,6 +204,7 @@ def test_the_cost_of_lucenes_scores_and_its_slope(scale: int) -> None:
         assert ours.gradient[0] == 0.0
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("sdm")) for name in MODELS]
 )

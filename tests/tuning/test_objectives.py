@@ -202,11 +202,13 @@ def check(formula: Formula, objective: str, settings: Sequence[Sequence[float]])
             np.testing.assert_allclose(found.gradient, slopes, rtol=1e-8, atol=1e-10 * max(map(abs, slopes)))
 
 
+@pytest.mark.first_case
 @every_objective
 def test_costs_and_gradients_are_the_formulas_to_the_end(objective: str) -> None:
     check(TWO_STAGE, objective, [(0.3, 40.0), (0.9, 2.0)])
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "objective", ["approx-ap", "approx-nDCG(dcg='exp-log2')@5", "ranknet", "lambda-ndcg@5"]
 )

@@ -85,6 +85,7 @@ def test_no_topic_exceeds_its_bound_in_any_box(seed: int, name: str) -> None:
             assert (values[chosen] <= box.bounds[:, None]).all()
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("model", ["bm25", "lucene-bm25"])
 @pytest.mark.parametrize("name", ["AP", "P@5", "Bpref", "nDCG@10"])
 def test_certificates_hold_and_reach_their_tolerance(model: str, name: str) -> None:

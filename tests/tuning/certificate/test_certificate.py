@@ -156,6 +156,7 @@ def test_bounds_of_tiny_boxes_are_the_values(seed: int, name: str, depth: int) -
     assert same.sum() >= values.size - 1 if box.state.docs.size else same.all()
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", MEASURES)
 def test_certificates_hold_and_reach_their_tolerance(name: str) -> None:
     for seed, depth in itertools.product((1, 2), (1000, 15)) if WHOLE else ((1, 1000), (2, 15)):
@@ -267,6 +268,7 @@ def test_a_bound_that_rounding_holds_up_everywhere_ends_the_search() -> None:
     assert values.max() <= optimum.bound_
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", ["AP", "P@3", "Bpref", "nDCG@5"])
 def test_certificates_of_pruned_candidates_hold_for_all(name: str) -> None:
     index, topics, qrels = random_collection(9, documents=150, topics=15)
