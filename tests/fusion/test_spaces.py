@@ -53,9 +53,11 @@ def nearly_tied(seed: int, runs: int = 2, topics: int = 6) -> dict[str, Run]:
         out[name] = {}
         for topic in range(topics):
             size = int(rng.integers(5, 11))
-            steps = rng.integers(0, 4, size) * 2.0**-17 + rng.integers(0, 2, size) * 3.0
+            # In the third draw scores have both signs.
+            low, high, unit = (-2.0, 2.0, 2.0**-22) if seed % 3 == 2 else (70.0, 90.0, 2.0**-17)
+            scores = rng.uniform(low, high) + rng.integers(0, 4, size) * unit + rng.integers(0, 2, size) * 3.0
             docnos = rng.choice(DOCNOS[:12], size, replace=False).tolist()
-            out[name][str(topic)] = dict(zip(docnos, (rng.uniform(70, 90) + steps).tolist(), strict=True))
+            out[name][str(topic)] = dict(zip(docnos, scores.tolist(), strict=True))
     return out
 
 
