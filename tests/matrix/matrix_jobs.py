@@ -285,11 +285,15 @@ def _rerankings() -> Iterator[Job]:
     apply = "rerank apply model {c} --run lexical.run --all-topics --output {o}/better.run"
     yield Job("rerank-apply", apply, "rerank-train", reranked_the_same_documents, needs="torch")
     crossval = f"rerank crossval {{c}} {_NET} --folds 2 --loss ranknet --output {{o}}/crossed.run"
+    yield Job("rerank-crossval-json", f"{crossval} --format json", needs="torch")
     yield Job("rerank-crossval", crossval, makes="crossed.run", needs="torch")
     compare = (
         f"rerank compare {{c}} {_NET} --folds 2 --losses ranknet,listnet --trials 1 --output {{o}}/losses"
     )
     yield Job("rerank-compare", compare, needs="torch")
+    yield Job("rerank-compare-json", f"{compare} --format json", needs="torch")
+    importance = "rerank importance model {c} --run lexical.run --all-topics --repeats 1 --format json"
+    yield Job("rerank-importance", importance, "rerank-train", needs="torch")
     yield Job("rerank-trees", f"rerank train {{c}} {_TREES} --output {{o}}/trees", needs="lightgbm")
     yeti = "rerank train {c} --run lexical.run --ranker yetirank:rounds=3 --output {o}/yeti"
     yield Job("rerank-yetirank", yeti, needs="catboost")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import re
 import warnings
 from collections.abc import Iterator
@@ -83,6 +84,8 @@ class RunWorld:
             assert last.startswith("lmtune: ")
             return Done(result.stdout, last.removeprefix("lmtune: "))
         assert result.exit_code == 0, result.output
+        if "--format json" in line:
+            json.loads(result.stdout)
         return Done(result.stdout)
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +23,7 @@ from lmtune.io.runs import read_run
 from lmtune.measures.significance.comparison import compare_runs
 from lmtune.options import option, usual
 from lmtune.parallel import Workers
-from lmtune.progress import Progress
+from lmtune.progress import Progress, note
 from lmtune.report.coverage import judgment_coverage
 from lmtune.report.recommendation import reranking_answer
 from lmtune.report.table import STYLES
@@ -127,7 +127,8 @@ def train(
                 progress=progress,
             )
             known = [part]
-    scored = _train_all(known, training.output, learning, settings, normalisation, machine)
+    how: Any = {"tell": lambda line: say(f"{line}\n")}
+    scored = _train_all(known, training.output, learning, settings, normalisation, machine, **how)
     for line in report(scored, settings.validation_measure) if scored else ():
         say(f"{line}\n")
 
@@ -139,8 +140,10 @@ def _train_all(
     settings: Settings,
     normalisation: Normalisation,
     machine: Machine,
+    *,
+    tell: Callable[[str], None],
 ) -> list[Scored]:
-    """Train a model per fold, save it if there is a folder, and score its test lists."""
+    """Train a model per fold, save it if there is a folder, and score its test lists; tell its validation."""
     from lmtune.devices import parse_devices
     from lmtune.rerank.reranker import check_folder, learn_folds, save_model
     from lmtune.rerank.training import distributed
@@ -156,7 +159,7 @@ def _train_all(
                 continue
             if homes:
                 save_model(homes[part.fold], reranker, record(NEURAL, **_facts_of(part)))
-            say(f"{part.label}{reranker.scorer.summary}\n")
+            tell(f"{part.label}{reranker.scorer.summary}")
             if part.test is not None:
                 scored.append((part.test, reranker.score(part.test, device=parse_devices(device)[0])))
     return scored
@@ -226,7 +229,8 @@ def crossval(
         source = targets.of(learner.source(features, text), [settings.method], learning.run)
         known = _folds(replace(collection, name=data), crossing, learning, source, settings.seed, progress)
     with workers.engaged():
-        scored = _train_all(known, crossing.models, learning, settings, normalisation, machine)
+        models = crossing.models
+        scored = _train_all(known, models, learning, settings, normalisation, machine, tell=note)
     if scored:
         _write(known[0], scored, crossing, learning.run, settings)
 
