@@ -13,7 +13,7 @@ from lmtune.collections.collection import Collection
 from lmtune.collections.folds import Fold
 from lmtune.collections.loading import PARTS
 from lmtune.errors import InputError, PathLike, name_of
-from lmtune.io.digests import digest, sealed_text, unsealed
+from lmtune.io.digests import digest, require_types, sealed_text, unsealed
 from lmtune.io.files import atomic_write
 from lmtune.io.folders import FolderKind, check_directory, recorded_files
 from lmtune.io.result_folders import RECORD, StoredFolder, file_name
@@ -59,6 +59,9 @@ NAMED = ("collection", "measure", "method")
 _TEXTS = (*NAMED, "topic", "text", "parameter", "at_edge", "ridge")
 # All other columns of settings are parameters. Older files have no columns bound and ridge.
 _NUMBERS = ("fold", "train", "test", "estimate", "evaluations", "bound")
+_BY_COLLECTION = ("fixed_methods", "selected")
+"""Optional mappings in the record."""
+
 _KINDS = {
     "command": str,
     "versions": dict,
@@ -204,7 +207,11 @@ def read_results(path: PathLike) -> StoredResults:
     """
     home = Path(path) / CHOSEN_CASE if (Path(path) / CHOICES).is_file() else Path(path)
     folder = StoredFolder.open(home, _KINDS, (FOLDS, TOPICS, CHOSEN, FINAL, TABLE), ACCEPTED)
-    record = folder.record
+    record = {**{key: {} for key in _BY_COLLECTION}, **folder.record}
+    try:
+        require_types(record, dict.fromkeys(_BY_COLLECTION, dict))
+    except ValueError as error:
+        raise InputError(f"damaged: {error}", file=home / RECORD, accepted=ACCEPTED) from None
     rows, texts = _rows(folder), dict[str, Any]()
     near = _near(folder, record["plan"].get("margin", MARGIN))
     for line in _lines(folder, TEXTS):
@@ -218,12 +225,12 @@ def read_results(path: PathLike) -> StoredResults:
             tuple(record["notes"].get(name, ())),
             record["plan"].get("model", TWO_STAGE.name),
             near=near.get(name),
-            fixed_method=record.get("fixed_methods", {}).get(name, DIRECT),
-            selected=record.get("selected", {}).get(name),
+            fixed_method=record["fixed_methods"].get(name, DIRECT),
+            selected=record["selected"].get(name),
         )
         for name, folds in folder.json(FOLDS).items()
     )
-    return StoredResults(home, results, record, texts)
+    return StoredResults(home, results, folder.record, texts)
 
 
 def _near(folder: StoredFolder, margin: float) -> dict[str, NearOptimal]:

@@ -73,7 +73,7 @@ class _Anserini2:
         self.cache, self.is_offline = cache, is_offline
 
     def autoclass(self, name: str) -> Any:
-        methods = {
+        methods: dict[str, dict[str, Any]] = {
             "io.anserini.search.topicreader.Topics": {"get": self.topics},
             "io.anserini.search.topicreader.TopicReader": {"getTopicPath": self.path},
             "io.anserini.eval.Qrels": {"resolveQrelsPath": self.qrels},
