@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -51,6 +52,9 @@ MORE_LOSSES = (
 
 RATES = (0.0003, 0.001, 0.003)
 
+STEPS = (0, 150, 300, 600, 1200)
+"""Least numbers of steps of a training."""
+
 _LEAVES: dict[str, Any] = {"min_rows": 20, "min_hessian": 1e-3, "row_share": 1.0}
 TREES: dict[str, dict[str, Any]] = {
     "example": {"rounds": 1000, "patience": 50, "min_rows": 50, "min_hessian": 5.0, "row_share": 0.9},
@@ -74,8 +78,16 @@ def parts_of(data: RankingData, seed: int) -> list[RankingData]:
     return [normaliser.transform(part) for part in (train, *others)]
 
 
-def candidates(part: str, seed: int) -> Iterator[tuple[str, str, Fit]]:
+def candidates(part: str, seed: int, queries: int) -> Iterator[tuple[str, str, Fit]]:
     """Yield the loss, the candidate's name and its training for one part of the protocol."""
+    if part == "steps":
+        for loss in (*LOSSES, "listnet at 0.001"):
+            rate = {"learning_rate": 0.001} if loss.endswith("0.001") else {}
+            usual = Settings(loss=parse_loss(loss.split()[0]), seed=seed, **rate)
+            for steps in STEPS:
+                epochs = max(30, math.ceil(steps / math.ceil(queries / usual.batch_size)))
+                yield loss, str(steps), partial(feature_networks.fit, settings=replace(usual, epochs=epochs))
+        return
     if part == "trees":
         for name, options in TREES.items():
             yield "lambdamart", name, partial(trees.fit, settings=TreeSettings(seed=seed, **options))
@@ -97,7 +109,7 @@ def main() -> None:
     """Train each candidate on each set, and write nDCG@10 and CPU seconds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="+", type=Path)
-    parser.add_argument("--part", choices=("recipes", "rates", "trees"), required=True)
+    parser.add_argument("--part", choices=("recipes", "rates", "trees", "steps"), required=True)
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
@@ -109,7 +121,7 @@ def main() -> None:
             data = RankingData.read(path, cache=False, repeated="last")
             for split in range(options.splits):
                 train, validation, held_out = parts_of(data, split)
-                for loss, name, fit in candidates(options.part, split):
+                for loss, name, fit in candidates(options.part, split, len(train.queries)):
                     started = time.process_time()
                     scores = fit(train, validation).score(held_out)
                     spent = time.process_time() - started
