@@ -127,7 +127,7 @@ def train(
                 progress=progress,
             )
             known = [part]
-    how: Any = {"tell": lambda line: say(f"{line}\n")}
+    how: Any = {"show_line": lambda line: say(f"{line}\n")}
     scored = _train_all(known, training.output, learning, settings, normalisation, machine, **how)
     for line in report(scored, settings.validation_measure) if scored else ():
         say(f"{line}\n")
@@ -141,9 +141,9 @@ def _train_all(
     normalisation: Normalisation,
     machine: Machine,
     *,
-    tell: Callable[[str], None],
+    show_line: Callable[[str], None],
 ) -> list[Scored]:
-    """Train a model per fold, save it if there is a folder, and score its test lists; tell its validation."""
+    """Train a model per fold, save it if there is a folder, and score its test lists; show its validation."""
     from lmtune.devices import parse_devices
     from lmtune.rerank.reranker import check_folder, learn_folds, save_model
     from lmtune.rerank.training import distributed
@@ -159,7 +159,7 @@ def _train_all(
                 continue
             if homes:
                 save_model(homes[part.fold], reranker, record(NEURAL, **_facts_of(part)))
-            tell(f"{part.label}{reranker.scorer.summary}")
+            show_line(f"{part.label}{reranker.scorer.summary}")
             if part.test is not None:
                 scored.append((part.test, reranker.score(part.test, device=parse_devices(device)[0])))
     return scored
@@ -230,7 +230,7 @@ def crossval(
         known = _folds(replace(collection, name=data), crossing, learning, source, settings.seed, progress)
     with workers.engaged():
         models = crossing.models
-        scored = _train_all(known, models, learning, settings, normalisation, machine, tell=note)
+        scored = _train_all(known, models, learning, settings, normalisation, machine, show_line=note)
     if scored:
         _write(known[0], scored, crossing, learning.run, settings)
 
