@@ -28,7 +28,7 @@ from lmtune.measures.significance.comparison import run_labels
 from lmtune.measures.significance.tests import adjusted
 
 ARCHIVES = ("trec_dl21_runs", "robust04_runs", "trec_covid_round1", "trec_dl19", "touche2020")
-SEED, DRAWN = 59, 10
+SEED, DRAWN, FAMILY = 59, 10, 42
 COLUMNS = ("archive", "run", "system", "fusion", "topic", "value")
 
 
@@ -107,7 +107,9 @@ def summary(values: pd.DataFrame) -> pd.DataFrame:
                 )
     table = pd.DataFrame(rows)
     tested = table["pairs"] == DRAWN
-    table.loc[tested, "p"] = adjusted(table.loc[tested, "p"].tolist())
+    p_values = table.loc[tested, "p"].tolist()
+    missing = [1.0] * (FAMILY - len(p_values))  # the archives that are not in the table
+    table.loc[tested, "p"] = adjusted([*p_values, *missing])[: len(p_values)]
     table.loc[~tested, ["low", "high", "p"]] = np.nan
     return table.round(4)
 

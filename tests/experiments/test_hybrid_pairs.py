@@ -51,7 +51,7 @@ def test_differences_are_tested_over_topics_and_pairs(by_topic: bool) -> None:
     assert [row["difference"], row["low"], row["high"]] == pytest.approx(
         [differences.mean(), low, high], abs=1e-4
     )
-    # The seven tests against the default have the largest p-values of fourteen: each is multiplied by seven.
-    assert row["p"] == pytest.approx(7 * expected.pvalue, abs=1e-4)
+    # Seven of the 42 tests have smaller p-values: those against the best single run.
+    assert row["p"] == pytest.approx(35 * expected.pvalue, abs=1e-4)
     single = table[table["baseline"] == "best single run"]
     assert (single["of baseline"] == 0.2).all()
