@@ -13,6 +13,7 @@ import csv
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -77,11 +78,12 @@ def values_of(folder: Path, judgments: str, measured: str) -> Iterator[tuple[obj
 
 def summary(values: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each archive, engine and baseline: means, the difference, its interval and p."""
-    rows, index = [], ["run", "topic"]
+    rows: list[dict[str, Any]] = []
+    index = ["run", "topic"]
     for archive, own in values.groupby("archive", sort=False):
         single = own[own["system"] == SINGLE].pivot(index=index, columns="fusion", values="value")
         best = single.groupby("run").mean().idxmax(axis=1)
-        picked = pd.concat([single.loc[[run], name] for run, name in best.items()])
+        picked: Any = pd.concat([single.loc[[run]][name] for run, name in best.items()])
         for engine in SPACES:
             part = own[own["system"] == engine].pivot(index=index, columns="fusion", values="value")
             for name, baseline in ((ENGINE_DEFAULT, part[ENGINE_DEFAULT]), (BEST_SINGLE, picked)):

@@ -82,8 +82,9 @@ def candidates(part: str, seed: int, queries: int) -> Iterator[tuple[str, str, F
     """Yield the loss, the candidate's name and its training for one part of the protocol."""
     if part == "steps":
         for loss in (*LOSSES, "listnet at 0.001"):
-            rate = {"learning_rate": 0.001} if loss.endswith("0.001") else {}
-            usual = Settings(loss=parse_loss(loss.split()[0]), seed=seed, **rate)
+            usual = Settings(loss=parse_loss(loss.split()[0]), seed=seed)
+            if loss.endswith("0.001"):
+                usual = replace(usual, learning_rate=0.001)
             for steps in STEPS:
                 epochs = max(30, math.ceil(steps / math.ceil(queries / usual.batch_size)))
                 yield loss, str(steps), partial(feature_networks.fit, settings=replace(usual, epochs=epochs))

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from lmtune.errors import InputError
 from lmtune.index.lucene import java
+from lmtune.progress import note
 
 _Role = Literal["topics", "qrels"]
 
@@ -96,20 +97,24 @@ def fetch_file(role: _Role, name: str) -> Path | None:
 
 
 def _registered_file(role: _Role, name: str, registry: Any) -> Path | None:
-    """Return the file of a name of Anserini 2, which downloads it if needed; None if the name is unknown."""
+    """Return the file of a name of Anserini 2, which downloads it and its list of names if needed.
+
+    None if the name is unknown or the list cannot be downloaded, which a note says.
+    """
     jnius = java.start()
     try:
-        if role == "qrels":
-            path = registry.resolveQrelsPath(name)
-        else:
-            known = registry.get(name)
-            load = jnius.autoclass
-            path = known and load(_READER).getTopicPath(load("java.nio.file.Paths").get(known.path))
+        path = registry.resolveQrelsPath(name) if role == "qrels" else registry.get(name)
     except jnius.JavaException as error:
-        if error.classname == "java.lang.IllegalArgumentException":
-            return None
-        place = _file_folders(role)[1] / f"{role}.{name}.txt"
-        raise _unavailable(role, name, place, "it cannot be downloaded") from None
+        if error.classname != "java.lang.IllegalArgumentException":
+            note(f"{name} is not looked for among Anserini's {role}: they cannot be downloaded")
+        return None
+    if role == "topics" and path is not None:
+        load = jnius.autoclass
+        try:
+            path = load(_READER).getTopicPath(load("java.nio.file.Paths").get(path.path))
+        except jnius.JavaException:
+            place = _file_folders(role)[1] / f"{role}.{name}.txt"
+            raise _unavailable(role, name, place, "it cannot be downloaded") from None
     file = Path(path.toString()) if path else None
     return file if file is not None and file.is_file() else None  # Anserini returns unknown names
 

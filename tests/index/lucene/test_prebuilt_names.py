@@ -82,7 +82,7 @@ class _Anserini2:
         return SimpleNamespace(**methods[name])
 
     def topics(self, name: str) -> Any:
-        if self.is_offline:
+        if self.is_offline and name != "covid":
             raise self.JavaException
         return SimpleNamespace(path="topics.trec-covid.xml") if name == "covid" else None
 
@@ -92,10 +92,14 @@ class _Anserini2:
         return self.path("qrels.trec-covid.txt" if name == "covid" else name)
 
     def path(self, name: str) -> Any:
+        if self.is_offline:
+            raise self.JavaException
         return SimpleNamespace(toString=lambda: str(self.cache / name))
 
 
-def test_names_of_anserini_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_anserini_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(java, "is_installed", lambda: True)
     monkeypatch.setattr(java, "start", lambda: _Anserini2(tmp_path))
@@ -107,9 +111,12 @@ def test_names_of_anserini_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(java, "start", lambda: _Anserini2(tmp_path, is_offline=True))
     cache = tmp_path / ".cache" / "pyserini" / "topics"
     with pytest.raises(
-        InputError, match=rf"it cannot be downloaded: 'cats'; accepted: .*{cache}/topics.cats"
+        InputError, match=rf"it cannot be downloaded: 'covid'; accepted: .*{cache}/topics.covid"
     ):
-        names.fetch_file("topics", "cats")
+        names.fetch_file("topics", "covid")
+    with caplog.at_level("INFO", "lmtune"):
+        assert [names.fetch_file(role, "cats") for role in ("topics", "qrels")] == [None, None]
+    assert [text.partition(" is not ")[0] for text in caplog.messages] == ["cats", "cats"]
     cache.mkdir(parents=True)
     (cache / "topics.cats.txt").write_text("1\tcats")
     assert names.fetch_file("topics", "cats") == cache / "topics.cats.txt"
