@@ -120,6 +120,7 @@ NOT_RUN = {
     "experiments/fusion/engines": FOLDER_OF_RUNS,
     "experiments/fusion/estimation": FOLDER_OF_RUNS,
     "experiments/fusion/topics": FOLDER_OF_RUNS,
+    "experiments/fusion/pairs": FOLDER_OF_RUNS,
     "experiments/judges/relatives": "needs LLMJudge's labels",
     "experiments/judges/thinning": FOLDER_OF_RUNS,
     "experiments/judges/which_pairs": FOLDER_OF_RUNS,
