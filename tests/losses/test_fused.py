@@ -75,7 +75,7 @@ def interpreted() -> str:
     if triton.__version__ < "3.7" and np.lib.NumpyVersion(np.__version__) >= "2.4.0":
         pytest.skip("the interpreter of Triton before 3.7 fails with NumPy 2.4 and newer")
     chosen = " or ".join(f"{Path(file).stem} and ({tests})" for file, tests in INTERPRETED.items())
-    options = ["-k", chosen, "-n", "0", "-q", "-rA", "-p", "no:cacheprovider"]
+    options = ["-k", chosen, "-m", "slow or not slow", "-n", "0", "-q", "-rA", "-p", "no:cacheprovider"]
     return subprocess.run(
         [sys.executable, "-c", _PROGRAM, *(str(HOME / file) for file in INTERPRETED), *options],
         env={**os.environ, "TRITON_INTERPRET": "1"},
