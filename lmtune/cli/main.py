@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,8 +129,17 @@ class _Root(Group):
 def _wrong(error: click.UsageError) -> str:
     if not isinstance(error, click.NoSuchOption):
         return error.format_message().rstrip(".")
-    near = ", ".join(_near_options(error))
+    near = "" if _is_argument(error) else ", ".join(_near_options(error))
     return f"No such option: {error.option_name}" + (f" (Possible options: {near})" if near else "")
+
+
+def _is_argument(error: click.UsageError) -> bool:
+    """Return whether the option is an argument's name, such as --qrels in commands that begin with QRELS."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return False
+    arguments = " ".join(error.ctx.command.collect_usage_pieces(error.ctx))
+    name = error.option_name.lstrip("-").upper()
+    return bool({name, name.removesuffix("S")} & {*re.findall("[A-Z]+", arguments)})
 
 
 def _near_options(error: click.NoSuchOption) -> Sequence[str]:
@@ -145,10 +155,10 @@ def _near_options(error: click.NoSuchOption) -> Sequence[str]:
 
 
 def _usage(error: click.UsageError) -> str:
-    """Return a command's arguments if one is missing, otherwise a pointer to its help."""
+    """Return a command's arguments if one is missing or an option, otherwise a pointer to its help."""
     if error.ctx is None:
         return "see lmtune --help"
-    if isinstance(error, click.MissingParameter):
+    if isinstance(error, click.MissingParameter) or _is_argument(error):
         pieces = error.ctx.command.collect_usage_pieces(error.ctx)
         return " ".join([error.ctx.command_path, *pieces])
     return f"see {error.ctx.command_path} --help"

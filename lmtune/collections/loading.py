@@ -200,8 +200,7 @@ def _all_documents(home: Path) -> list[Path]:
 
 
 def _note_left_out(home: Path, files: list[Path], chosen: str) -> None:
-    rest = {*_all_documents(home)} - {*files}
-    others = sorted(path for path in rest if ".run" not in path.suffixes)
+    others = sorted({*_all_documents(home)} - {*files})
     if others:
         names = ", ".join(path.relative_to(home).as_posix() for path in others[:3])
         more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""

@@ -18,7 +18,9 @@ from lmtune.io.trec_documents import START, element_names, parse_trec
 
 _BLOCK_BYTES = 1 << 20
 _PIECES_PER_PART = 4
-_NOT_DOCUMENTS = re.compile(r"\..*|(readme|readchg|readfr|topics|queries|qrels).*|.*\.(dtd|md)", re.I)
+_NOT_DOCUMENTS = re.compile(
+    r"\..*|(readme|readchg|readfr|topics|queries|qrels).*|runs|.*\.(dtd|md|run)|.*\.run\..*", re.I
+)
 _ACCEPTED = (
     "JSON lines ({...}), TREC documents (<DOC> ...) or lines of id<TAB>text, plain or as .gz, .bz2, .zst"
 )

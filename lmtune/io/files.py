@@ -381,6 +381,10 @@ def unreadable(path: PathLike, error: OSError) -> InputError:
     if isinstance(error, FileNotFoundError):
         near = ", ".join(near_names(path))
         accepted = f"an existing file, such as {near}" if near else None
+    if isinstance(error, IsADirectoryError):
+        with contextlib.suppress(OSError):
+            names = sorted(entry.name for entry in Path(os.fsdecode(path)).iterdir() if entry.is_file())
+            accepted = f"a file, such as {names[0]}" if names else "a file"
     return InputError(f"cannot read: {error.strerror or error}", file=path, accepted=accepted)
 
 

@@ -120,7 +120,7 @@ BAD_RUNS: dict[str, tuple[bytes, str]] = {
         b"7 Q0 a 1 2 t\n",
         "bad: no topic of the run has judgments: '7'; accepted: topics of the judgments, such as 1",
     ),
-    "directory": (b"", "bad: cannot read: Is a directory; accepted: a readable file"),
+    "directory": (b"", "bad: cannot read: Is a directory; accepted: a file"),
 }
 
 

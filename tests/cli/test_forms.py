@@ -304,6 +304,11 @@ def test_unknown_options_point_to_what_they_mean(
         ("tune --measure", "Option '--measure' requires an argument; accepted: see lmtune tune --help"),
         ("tune --final=3", "Option '--final' does not take a value; accepted: see lmtune tune --help"),
         ("fuse", "Missing argument 'QRELS RUN...'; accepted: lmtune fuse [OPTIONS] QRELS RUN..."),
+        ("fuse --runs a b", "No such option: --runs; accepted: lmtune fuse [OPTIONS] QRELS RUN..."),
+        (
+            "compare --qrels a",
+            "No such option: --qrels; accepted: lmtune compare [OPTIONS] QRELS BASELINE [RUN]...",
+        ),
         (
             "compare a",
             "Missing argument 'BASELINE'; accepted: lmtune compare [OPTIONS] QRELS BASELINE [RUN]...",

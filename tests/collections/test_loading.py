@@ -49,6 +49,7 @@ def names(found: list[Path], folder: Path) -> list[str]:
             ["ap880212", "ap880213.gz", "other/deep/x"],
         ),
         (["a/1", "b/2", "topics/x.txt", "qrels.txt"], ["a/1", "b/2"]),
+        (["ap880212", "runs/bm25.gz", "dense.run", "fused.run.zst"], ["ap880212"]),
     ],
 )
 def test_documents(tmp_path: Path, present: list[str], chosen: list[str]) -> None:

@@ -112,7 +112,7 @@ def test_missing_directory_and_unreadable(tmp_path: Path) -> None:
     put(tmp_path / "bm25-rm3.run.gz", b"x")
     with pytest.raises(InputError, match=r"such as bm25-rm3\.run, bm25-rm3\.run\.gz$"):
         open_bytes(tmp_path / "BM25-RM3.txt")
-    with pytest.raises(InputError, match="cannot read: Is a directory"):
+    with pytest.raises(InputError, match=r"Is a directory; accepted: a file, such as bm25-rm3\.run$"):
         list(read_lines(tmp_path))
     closed = put(tmp_path / "closed", b"x")
     closed.chmod(0)
