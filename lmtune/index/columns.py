@@ -27,6 +27,8 @@ from lmtune.io.files import unreadable
 
 # Looking up one docno by binary search costs about as much as reading this many docnos sequentially.
 _READS_PER_LOOKUP = 16
+# Docnos that were read are kept in memory for collections of up to this many documents: 100 MB at most.
+_MOST_KEPT = 1 << 20
 
 
 class DuplicateDocnoError(ValueError):
@@ -66,6 +68,7 @@ class Docnos:
     def __init__(self, strings: Strings, ranks: Column[np.int32]) -> None:
         self._strings = strings
         self._ranks = ranks
+        self._kept = np.full(len(strings) if len(strings) <= _MOST_KEPT else 0, None)
 
     def names(self, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
         """Return the docnos of document numbers.
@@ -79,7 +82,13 @@ class Docnos:
         count = len(self._strings)
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < count:
             raise IndexError(f"document numbers must be from 0 to {count - 1}")
-        return [decode(docno) for docno in self._strings.take(numbers)]
+        if count > _MOST_KEPT:
+            return [decode(docno) for docno in self._strings.take(numbers)]
+        new = numbers[self._kept[numbers] == None]  # noqa: E711 - compared item by item
+        if len(new):
+            self._kept[new] = np.array([decode(docno) for docno in self._strings.take(new)], object)
+        names: list[str] = self._kept[numbers].tolist()
+        return names
 
     def numbers(self, docnos: Sequence[str]) -> Integers32:
         """Return the document numbers of docnos; -1 for unknown docnos.

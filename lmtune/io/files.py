@@ -73,7 +73,7 @@ def compression_stream(raw: IO[bytes], suffix: str) -> Any:
     if suffix == ".gz":
         import gzip
 
-        return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
+        return gzip.GzipFile(filename="", mode="wb", compresslevel=3, fileobj=raw, mtime=0)
     if suffix == ".bz2":
         import bz2
 

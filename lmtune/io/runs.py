@@ -156,12 +156,11 @@ def write_run(target: PathLike | TextIO, rankings: Iterable[Ranking], *, tag: st
                 error.file = path
                 raise
             prefix, suffix = f"{topic} Q0 ", f" {tag}\n"
-            stream.writelines(
-                [
-                    f"{prefix}{docno} {rank} {score:.9g}{suffix}"
-                    for rank, (docno, score) in enumerate(zip(docnos, printed.tolist(), strict=True), 1)
-                ]
-            )
+            lines = [
+                f"{prefix}{docno} {rank} {score:.9g}{suffix}"
+                for rank, (docno, score) in enumerate(zip(docnos, printed.tolist(), strict=True), 1)
+            ]
+            stream.write("".join(lines))
 
 
 def _open_target(target: PathLike | TextIO) -> AbstractContextManager[TextIO]:
