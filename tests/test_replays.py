@@ -79,6 +79,7 @@ EXPERIMENTS = {
     "optimality": f"{NETS} --data artificial:20x10 --networks linear --losses ranknet",
     "optimality.retrieval": "--dataset synthetic:1000x40 --topics 20 --directions 5 --steps 0.1",
     "parameters": "--datasets synthetic:1000x40 --models dirichlet --measure P@5",
+    "rerank.gap": "",
     "rerank.table": "--trials 3",
     "smoothness": f"{NETS} --data artificial:20x10 --queries 10,20 --networks linear",
     "smoothness.retrieval": "--dataset synthetic:1000x40 --topics 5,20 --samples 2 --points 21",

@@ -50,10 +50,16 @@ MORE_LOSSES = (
 )
 """Losses whose learning rates are compared."""
 
+LISTNET = "listnet at 0.001"
+LISTNET_RATES: dict[str, Any] = {"listnet": 0.0003, LISTNET: 0.001}
+
 RATES = (0.0003, 0.001, 0.003)
 
 STEPS = (0, 150, 300, 600, 1200)
 """Least numbers of steps of a training."""
+
+PATIENCE = {"30": (30, None), "100 with patience 15": (100, 15)}
+"""Epochs and patience by name."""
 
 _LEAVES: dict[str, Any] = {"min_rows": 20, "min_hessian": 1e-3, "row_share": 1.0}
 TREES: dict[str, dict[str, Any]] = {
@@ -80,14 +86,14 @@ def parts_of(data: RankingData, seed: int) -> list[RankingData]:
 
 def candidates(part: str, seed: int, queries: int) -> Iterator[tuple[str, str, Fit]]:
     """Yield the loss, the candidate's name and its training for one part of the protocol."""
-    if part == "steps":
-        for loss in (*LOSSES, "listnet at 0.001"):
-            usual = Settings(loss=parse_loss(loss.split()[0]), seed=seed)
-            if loss.endswith("0.001"):
-                usual = replace(usual, learning_rate=0.001)
-            for steps in STEPS:
-                epochs = max(30, math.ceil(steps / math.ceil(queries / usual.batch_size)))
-                yield loss, str(steps), partial(feature_networks.fit, settings=replace(usual, epochs=epochs))
+    if part in ("steps", "patience"):
+        for loss in (*LOSSES, LISTNET):
+            rate = LISTNET_RATES.get(loss)
+            usual = Settings(loss=parse_loss(loss.split()[0]), learning_rate=rate, seed=seed)
+            stops = {str(steps): (_epochs(steps, queries, usual), None) for steps in STEPS}
+            for name, (epochs, patience) in (PATIENCE if part == "patience" else stops).items():
+                changed = replace(usual, epochs=epochs, patience=patience)
+                yield loss, name, partial(feature_networks.fit, settings=changed)
         return
     if part == "trees":
         for name, options in TREES.items():
@@ -106,12 +112,17 @@ def candidates(part: str, seed: int, queries: int) -> Iterator[tuple[str, str, F
             yield loss, name, partial(feature_networks.fit, settings=replace(usual, **changed))
 
 
+def _epochs(steps: int, queries: int, settings: Settings) -> int:
+    return max(30, math.ceil(steps / math.ceil(queries / settings.batch_size)))
+
+
 def main() -> None:
     """Train each candidate on each set, and write nDCG@10 and CPU seconds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="+", type=Path)
-    parser.add_argument("--part", choices=("recipes", "rates", "trees", "steps"), required=True)
+    parser.add_argument("--part", choices=("recipes", "rates", "trees", "steps", "patience"), required=True)
     parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="number of the first split")
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -120,7 +131,7 @@ def main() -> None:
         rows.writerow(["set", "split", "loss", "recipe", "ndcg@10", "cpu_s"])
         for path in options.sets:
             data = RankingData.read(path, cache=False, repeated="last")
-            for split in range(options.splits):
+            for split in range(options.first, options.first + options.splits):
                 train, validation, held_out = parts_of(data, split)
                 for loss, name, fit in candidates(options.part, split, len(train.queries)):
                     started = time.process_time()

@@ -30,7 +30,6 @@ from lmtune.rerank.training.loop import TrainingOptions
 QUICK = {"data": "artificial:20x20", "losses": ("listnet", "plain-listnet"), "trials": 2}
 
 _FOLDS, _HELD_OUT = 5, 0.2
-_EPOCHS, _PATIENCE = 100, 15
 
 
 def experiment(
@@ -123,6 +122,7 @@ class PlainRankNet(Learner):
     """A multilayer perceptron in plain PyTorch: 64 and 32 units, Adam, 16 lists a step, early stopping."""
 
     scorer: ClassVar[Any] = _Plain
+    epochs, patience, rate = 100, 15, 1e-3
 
     @staticmethod
     def loss(scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
@@ -132,16 +132,16 @@ class PlainRankNet(Learner):
         return nn.functional.softplus(-difference[better]).sum() / better.sum().clamp(min=1)
 
     def fit(self, train: RankingData, validation: RankingData, **_: Unpack[TrainingOptions]) -> Any:
-        """Train at most 100 epochs; stop after 15 without a better validation value."""
+        """Train, and stop after `patience` epochs without a better validation value."""
         torch.manual_seed(self.settings.seed)
         layers = (nn.Linear(train.features.shape[1], 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU())
         network = nn.Sequential(*layers, nn.Linear(32, 1))
-        optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+        optimizer = torch.optim.Adam(network.parameters(), lr=self.rate)
         features, labels = torch.from_numpy(train.features), torch.tensor(train.labels)
         rows = [train.rows(q) for q in range(len(train.queries))]
         measurer = Measurer("ndcg@10", validation)
         best, best_epoch, kept = -1.0, 0, {}
-        for epoch in range(_EPOCHS):
+        for epoch in range(self.epochs):
             for numbers in torch.randperm(len(rows)).split(16):  # type: ignore[no-untyped-call]
                 x = pad_sequence([features[rows[q]] for q in numbers], batch_first=True)
                 y = pad_sequence([labels[rows[q]] for q in numbers], batch_first=True, padding_value=-1)
@@ -153,7 +153,7 @@ class PlainRankNet(Learner):
             if value > best:
                 best, best_epoch = value, epoch
                 kept = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-            elif epoch - best_epoch >= _PATIENCE:
+            elif epoch - best_epoch >= self.patience:
                 break
         network.load_state_dict(kept)
         return _Plain(self.settings, network, best)
