@@ -12,7 +12,7 @@ from typing import Literal
 
 from lmtune.collections.dataset import Dataset
 from lmtune.collections.irds import IRDS, load_irds
-from lmtune.collections.names import LINES, PACKED, PYDOCS, excludes_self, find_named, named_files
+from lmtune.collections.names import LINES, PACKED, PYDOCS, excludes_self, find_named, is_file, named_files
 from lmtune.collections.paper import PAPER_COLLECTIONS, load_paper_collection
 from lmtune.errors import InputError, PathLike, name_of
 from lmtune.io.files import near_names
@@ -68,23 +68,10 @@ def find_documents(folder: PathLike) -> list[Path]:
     InputError
         If there are no documents, or several files or folders have the same priority.
     """
-    from lmtune.io.file_documents import document_files
-
     home = Path(folder)
-    single = _find("documents", home, _DOCUMENTS)
-    if single is not None:
-        _note_left_out(home, [single], single.name)
-        return [single]
-    folders = [home / name for name in _DOCUMENT_FOLDERS if (home / name).is_dir()]
-    if len(folders) > 1:
-        raise _ambiguous("documents", home, [path.name + "/" for path in folders])
-    if folders:
-        files = document_files(folders[0])
-        _note_left_out(home, files, f"{folders[0].name}/")
-        return files
-    files = _all_documents(home)
-    if not files:
-        raise _missing("documents", home)
+    files, chosen = _choose_documents(home)
+    if chosen:
+        _note_left_out(home, files, chosen)
     return files
 
 
@@ -190,6 +177,24 @@ def _find(role: str, folder: Path, tiers: tuple[str, ...]) -> Path | None:
     return None
 
 
+def _choose_documents(home: Path) -> tuple[list[Path], str]:
+    """Return `find_documents`'s files, and the file or folder that has them; "" if that is all files."""
+    from lmtune.io.file_documents import document_files
+
+    single = _find("documents", home, _DOCUMENTS)
+    if single is not None:
+        return [single], single.name
+    folders = [home / name for name in _DOCUMENT_FOLDERS if (home / name).is_dir()]
+    if len(folders) > 1:
+        raise _ambiguous("documents", home, [path.name + "/" for path in folders])
+    if folders:
+        return document_files(folders[0]), f"{folders[0].name}/"
+    files = _all_documents(home)
+    if not files:
+        raise _missing("documents", home)
+    return files, ""
+
+
 def _all_documents(home: Path) -> list[Path]:
     from lmtune.io.file_documents import document_files
 
@@ -273,7 +278,8 @@ def load(
         A document file, or a folder of them, instead of the collection's documents.
     topics, qrels : path-like, optional
         A file instead of the collection's topics or judgments: a name, for ``topics/topics.NAME.txt`` or
-        ``qrels/qrels.NAME.txt`` in the current folder (also ``.tsv``, ``.jsonl``, compressed), or a path.
+        ``qrels/qrels.NAME.txt`` in the current folder (also ``.tsv``, ``.jsonl``, compressed), a path, or a
+        name, for ``topics.NAME.txt`` or ``qrels.NAME.txt`` in the collection's folder.
     split : str, optional
         The name of a split, for folders with several files of judgments (``qrels/dev.tsv``,
         ``qrels.dev.txt``). Only topics with judgments in the split are loaded.
@@ -355,11 +361,13 @@ def files_of(
         # Missing and ambiguous files are errors of `load`.
         with contextlib.suppress(InputError):
             path = paths[part]
-            if path is None and name is not None and Path(name).is_dir() and not _is_known(name):
+            if name is not None and Path(name).is_dir() and not _is_known(name):
                 path = _locate(name, paths, [part], split)[1][part]
             if path is None:
                 continue
-            if part == "documents":
+            if part == "documents" and Path(path).is_dir():
+                files += _choose_documents(Path(path))[0]
+            elif part == "documents":
                 files += _document_files(Path(path))
             else:
                 files += named_files(part).get(os.fspath(path), [Path(path)])
@@ -410,7 +418,7 @@ def _locate(
         return Dataset(stem.partition(".")[0] or stem, None, {}, {}), paths
     home = Path(name)
     check_exists(name)
-    located = dict(paths)
+    located = {role: _in_folder(home, role, path) for role, path in paths.items()}
     if paths["documents"] is None and "documents" in need:
         located["documents"] = home
     if paths["topics"] is None and "topics" in need:
@@ -418,6 +426,19 @@ def _locate(
     if paths["qrels"] is None and ("qrels" in need or split is not None):
         located["qrels"] = find_qrels(home, split)
     return Dataset(name_of(home), None, {}, {}), located
+
+
+def _in_folder(home: Path, role: Part, name: PathLike | None) -> PathLike | None:
+    """Return the file ``ROLE.NAME.txt`` of a collection's folder, if only the folder has that name."""
+    if (
+        role == "documents"
+        or name is None
+        or is_file(os.fspath(name))
+        or os.fspath(name) in named_files(role)
+    ):
+        return name
+    named = rf"{role}\.{re.escape(os.fspath(name))}\.({LINES}){PACKED}"
+    return _find(role, home, (named,)) or name
 
 
 def _in_splits(dataset: Dataset) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from lmtune.collections.dataset import Dataset, check_dataset, split_topics
 from lmtune.collections.loading import (
     available,
+    files_of,
     find_documents,
     find_qrels,
     find_topics,
@@ -232,6 +233,27 @@ def test_options_override_each_role(home: Path) -> None:
     assert dataset.topics == {"51": "wing flutter Flutter of wings."}
     assert dataset.qrels == {"51": {"a": 1}}
     assert load("tiny", qrels="named").qrels == {"51": {"a": 2}}
+
+
+def test_names_in_the_folder_of_the_collection(home: Path) -> None:
+    pool = home / "tiny" / "qrels.pool.txt"
+    pool.write_text("51 0 a 3\n")
+    (home / "tiny" / "qrels.named.txt").write_text("51 0 a 4\n")
+    (home / "tiny" / "topics.pool.tsv").write_text("51\ttail\n")
+    dataset = load("tiny", topics="pool", qrels="pool")
+    assert (dataset.topics, dataset.qrels) == ({"51": "tail"}, {"51": {"a": 3}})
+    assert files_of("tiny", qrels="pool")[-1].resolve() == pool
+    assert load("tiny", qrels="named").qrels == {"51": {"a": 2}}  # qrels/ comes first
+    with pytest.raises(InputError, match="other"):
+        load("tiny", qrels="other")
+
+
+def test_files_that_are_left_out_are_told_once(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (home / "tiny" / "stray").write_text("")
+    with caplog.at_level("INFO", "lmtune"):
+        assert home / "tiny" / "docs.jsonl" in files_of(home / "tiny")
+        load("tiny")
+    assert caplog.text.count("stray are not read") == 1
 
 
 @pytest.mark.usefixtures("home")
