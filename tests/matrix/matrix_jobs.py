@@ -291,7 +291,8 @@ def _rerankings() -> Iterator[Job]:
         f"rerank compare {{c}} {_NET} --folds 2 --losses ranknet,listnet --trials 1 --output {{o}}/losses"
     )
     yield Job("rerank-compare", compare, needs="torch")
-    yield Job("rerank-compare-json", f"{compare} --format json", needs="torch")
+    seeds = f"rerank compare {{c}} {_NET} --folds 2 --losses lambdarank --trials 2 --format json"
+    yield Job("rerank-compare-seeds", seeds, needs="torch")
     importance = "rerank importance model {c} --run lexical.run --all-topics --repeats 1 --format json"
     yield Job("rerank-importance", importance, "rerank-train", needs="torch")
     yield Job("rerank-trees", f"rerank train {{c}} {_TREES} --output {{o}}/trees", needs="lightgbm")
