@@ -8,7 +8,7 @@ USER lmtune
 WORKDIR /opt/lmtune/source
 COPY --chown=lmtune . .
 RUN python -m venv /opt/lmtune/venv \
-    && /opt/lmtune/venv/bin/pip install --no-cache-dir --constraint constraints.txt .
+    && /opt/lmtune/venv/bin/pip install --no-cache-dir --constraint constraints.txt '.[report]'
 
 WORKDIR /work
 ENTRYPOINT ["/opt/lmtune/venv/bin/lmtune"]

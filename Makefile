@@ -73,7 +73,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/core: $(BIN)/python pyproject.toml constraints.txt
-	$(INSTALL) --editable .
+	$(INSTALL) --editable '.[report]'
 	$(BIN)/python tests/compile_tuning.py &
 	touch $@
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,12 @@ class MissingExtraError(InputError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.feature, self.extra)
+
+
+def require_modules(feature: str, extra: str, *modules: str) -> None:
+    """Raise `MissingExtraError` unless all modules of an extra are installed."""
+    if any(find_spec(name) is None for name in modules):
+        raise MissingExtraError(feature, extra)
 
 
 class LostWorkerError(RuntimeError):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lmtune.errors import require_modules
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
@@ -16,6 +18,36 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_ROWS = 60  # of an HTML table; a data frame has all rows
+
+
+def data_frame(content: Any, *, index: Any = None) -> pd.DataFrame:
+    """Return columns by name, or records, as a data frame.
+
+    Raises
+    ------
+    MissingExtraError
+        If pandas is not installed.
+    """
+    require_modules("a data frame", "report", "pandas")
+    import pandas as pd
+
+    return pd.DataFrame(content, index=index)
+
+
+class Framed:
+    """An attribute that returns the columns in another attribute as a new data frame.
+
+    Parameters
+    ----------
+    columns : str
+        The attribute with a dictionary of columns.
+    """
+
+    def __init__(self, columns: str) -> None:
+        self.columns = columns
+
+    def __get__(self, owner: object, _: type) -> pd.DataFrame:
+        return data_frame(getattr(owner, self.columns))
 
 
 class Shown:
@@ -65,9 +97,7 @@ class Shown:
         -------
         pandas.DataFrame
         """
-        import pandas as pd
-
-        return pd.DataFrame(self._build(*(["topics"] if per_topic else []), "records"))
+        return data_frame(self._build(*(["topics"] if per_topic else []), "records"))
 
 
 class Plotted(Shown):

@@ -9,7 +9,6 @@ from typing import Any, cast
 from unittest.mock import patch
 
 import numpy as np
-import pandas as pd
 
 from lmtune.candidates.pool import CandidatePool
 from lmtune.collections.folds import Fold
@@ -59,9 +58,12 @@ def _made_result(
     topics = tuple(topic for fold in folds for topic in fold.test)
     rows: list[Row] = []
     traces = {
-        f"ranknet-fold{number}": pd.DataFrame(
-            {"start": 0, "step": [0, 1], "cost": rng.random(2), "lambda": rng.random(2)}
-        )
+        f"ranknet-fold{number}": {
+            "start": np.array([0, 0]),
+            "step": np.array([0, 1]),
+            "cost": rng.random(2),
+            "lambda": rng.random(2),
+        }
         for number in (1, 2)
     }
     for measure in measures:
@@ -87,7 +89,7 @@ def _made_result(
             final = replace(fits[0], test_value=float(own.mean())) if method != OPTIMAL else None
             cautions = (SAMPLED_NEGATIVES, EDGE) if method == RANKNET else ()
             rows.append(Row(parse_measure(measure), method, topics, own, fits, final, cautions))
-        traces[f"direct-{measure}-fold1"] = pd.DataFrame({"start": [0], measure: rng.random(1)})
+        traces[f"direct-{measure}-fold1"] = {"start": np.array([0]), measure: rng.random(1)}
     notes = ("made up", "R&D <notes> stay text")
     return CollectionResult(name, folds, tuple(rows), traces, notes)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import click
 
 from lmtune.cli.messages import complain, note, say
-from lmtune.cli.screen import show_table, stages
+from lmtune.cli.screen import draw_pictures, show_table, stages
 from lmtune.collections.collection import Collection
 from lmtune.collections.texts import open_texts
 from lmtune.errors import InputError
@@ -177,11 +177,9 @@ def compare(
     if output.predicted is not None:
         _show_corrected(qrels, output.predicted, named, compared, output)
     if output.plot is not None:
-        from lmtune.report.figures import comparison_pictures, save
+        from lmtune.report.figures import comparison_pictures
 
-        for picture in comparison_pictures(compared):
-            save(picture.figure, output.plot / f"{picture.name}.svg")
-        note(f"drew {len(compared.contrasts) + 1} pictures in {output.plot}")
+        draw_pictures(comparison_pictures(compared), output.plot)
     failed = [check for check in checks if not check.is_met]
     for check in failed:
         complain(str(check))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from lmtune.cli.parameters import Ranges
 from lmtune.cli.screen import stages
 from lmtune.collections.collection import Collection, named_collections
 from lmtune.collections.texts import open_texts
-from lmtune.errors import InputError, MissingExtraError
+from lmtune.errors import InputError, require_modules
 from lmtune.explorer.opening import Shown, open_choices, open_collection, open_runs
 from lmtune.explorer.server import Answering, Labelling, Session, Sheet, serve
 from lmtune.io.folders import check_file
@@ -34,8 +33,7 @@ class _Serving:
 
 def _check_servers(command: str) -> None:
     """Raise `MissingExtraError` if the web server is not installed."""
-    if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
-        raise MissingExtraError(command, "explore")
+    require_modules(command, "explore", "starlette", "uvicorn")
 
 
 def serve_page(session: Answering, serving: _Serving) -> None:

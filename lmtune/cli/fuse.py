@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from lmtune.cli.messages import note, say, talk
-from lmtune.cli.screen import show_table, stages
+from lmtune.cli.screen import draw_pictures, show_table, stages
 from lmtune.errors import InputError
 from lmtune.fusion.fusing import fuse_runs
 from lmtune.fusion.methods import (
@@ -140,14 +140,11 @@ def fuse(
     elif output.style in ("csv", "json"):
         note(fusion_legend(fused).replace("\n", "; "))
     if output.plot is not None:
-        from lmtune.report.figures import fusion_pictures, save
+        from lmtune.report.figures import fusion_pictures
 
-        pictures = list(fusion_pictures(fused, loaded, judged))
-        for picture in pictures:
-            save(picture.figure, output.plot / f"{picture.name}.svg")
         with atomic_write(output.plot / "formulas.txt") as stream:
             stream.write(formulas(fused))
-        note(f"drew {quantity(len(pictures), 'picture')} in {output.plot}")
+        draw_pictures(fusion_pictures(fused, loaded, judged), output.plot)
 
 
 def _read(files: dict[str, Path], progress: Progress = silent) -> RunSet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -24,11 +24,14 @@ from rich.text import Text
 
 from lmtune.cli.messages import note, on_screen, talk
 from lmtune.errors import visible
+from lmtune.progress import quantity
 
 if TYPE_CHECKING:
     import io
+    from pathlib import Path
 
     from lmtune.progress import Progress as Report
+    from lmtune.report.figures import Picture
 
 _console = Console(stderr=True, highlight=False)
 _EVERY, _OFTEN = 30.0, 2.0
@@ -120,3 +123,16 @@ def show_table(text: str) -> None:
     """Write a table to standard output in UTF-8, whatever the locale."""
     with utf8_output() as stream:
         stream.write(on_screen(text))
+
+
+def draw_pictures(pictures: Iterable[Picture], folder: Path) -> None:
+    """Draw pictures as SVG files in a folder; where they cannot be drawn, print a note."""
+    from lmtune.report.figures.style import can_draw, save
+
+    if not can_draw():
+        return
+    names = []
+    for picture in pictures:
+        save(picture.figure, folder / f"{picture.name}.svg")
+        names.append(picture.name)
+    note(f"drew {quantity(len(names), 'picture')} in {folder}")

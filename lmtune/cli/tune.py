@@ -292,9 +292,11 @@ def plot(
     lmtune plot results --format pdf --output pictures
     """
     from lmtune.report.figures import choice_pictures, draw, save
+    from lmtune.report.figures.style import require_pictures
     from lmtune.tuning.choices.stored import is_choices, read_choices
     from lmtune.tuning.experiment.stored import PICTURES, read_results, record_pictures
 
+    require_pictures("plot")
     if is_choices(results):
         pictured = choice_pictures(read_choices(results))
     else:

@@ -124,7 +124,7 @@ def _find_module(namespace: str) -> ModuleType | None:
         return importlib.import_module(namespace)
     except ImportError:
         parent, _, attribute = namespace.rpartition(".")
-        value = getattr(importlib.import_module(parent), attribute, None) if parent else None
+        value = getattr(_find_module(parent), attribute, None) if parent else None
         return value if inspect.ismodule(value) else None
 
 

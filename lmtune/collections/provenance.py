@@ -33,7 +33,7 @@ _LIBRARIES = ("lmtune", "numpy", "scipy", "numba", "pandas", "PyStemmer")
 
 def library_versions() -> dict[str, str]:
     """Return the versions of Python, lmtune and the libraries on which results depend."""
-    return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
+    return {"python": platform.python_version(), **installed(*_LIBRARIES)}
 
 
 def installed(*names: str) -> dict[str, str]:

@@ -10,20 +10,21 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 from lmtune.collections.dataset import Dataset
 from lmtune.collections.docstrings import NAMESPACES, Docstring, public_docstrings, split_docstring
 from lmtune.collections.names import PYDOCS
-from lmtune.errors import InputError, PathLike
+from lmtune.collections.provenance import installed
+from lmtune.errors import InputError, PathLike, install_command
 from lmtune.io.digests import sealed_text, unsealed
 from lmtune.io.documents import Document, ListDocuments
 from lmtune.io.files import atomic_write
 from lmtune.io.locks import StaleError, build_once
 from lmtune.io.qrels import write_qrels
 from lmtune.io.topics import write_topics
+from lmtune.progress import note
 
 _FEWEST_LINKS = 2
 _CACHE_FORMAT = "lmtune pydocs 1"  # increment it if the same docstrings give other pages
@@ -64,7 +65,8 @@ def load_pydocs(home: PathLike | None = None) -> Dataset:
     Topics are the summaries of documents with a See Also section that links to two or more other documents.
     The document and the linked documents are relevant (gain 1). The other documents of the same module or
     class are judged non-relevant (gain 0). Topics are numbered from 1 in the order of docnos. The document
-    itself is the first judgment of its topic.
+    itself is the first judgment of its topic. If pandas is not installed, the collection has no documents and
+    topics from it.
 
     Parameters
     ----------
@@ -75,7 +77,7 @@ def load_pydocs(home: PathLike | None = None) -> Dataset:
     Returns
     -------
     Dataset
-        The collection. `versions` has the versions of the three packages, which determine the content,
+        The collection. `versions` has the versions of the installed packages, which determine the content,
         including the numbers of topics.
 
     Raises
@@ -83,6 +85,8 @@ def load_pydocs(home: PathLike | None = None) -> Dataset:
     InputError
         If Python was started without docstrings (``-OO``).
     """
+    if missing := [name for name in NAMESPACES if name not in _versions()]:
+        note(f"{PYDOCS} has no topics from {', '.join(missing)}: {install_command('report')}")
     pages = _pages() if home is None else _cached_pages(Path(home, f"{PYDOCS}.pages"))
     aliases = {name: docno for docno, page in pages.items() for name in page.names}
     siblings: dict[str, list[str]] = defaultdict(list)
@@ -118,7 +122,7 @@ def load_pydocs(home: PathLike | None = None) -> Dataset:
 
 
 def _versions() -> dict[str, str]:
-    return {package: version(package) for package in NAMESPACES}
+    return installed(*NAMESPACES)
 
 
 def write_pydocs(home: PathLike, dataset: Dataset) -> Written:

@@ -226,7 +226,7 @@ def tune_live(
             ascent.maximise(partial(values.means, measure, fold.train), values.space)
             best = values.fit(measure, fold, [*ascent.best_params_.values()], ascent.n_evaluations_)
             tuned.append(best)
-            traces[f"direct-{measure}-{f'fold{number}' if fold.test else 'final'}"] = ascent.results_
+            traces[f"direct-{measure}-{f'fold{number}' if fold.test else 'final'}"] = ascent.columns_
         final = tuned.pop()
         for method, fits in ((DEFAULT, default), (DIRECT, tuned)):
             measured = np.concatenate(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lmtune.arrays import Columns, stack
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.regions import Regions, regions_for
 from lmtune.collections.collection import Collection
@@ -37,7 +38,7 @@ from lmtune.tuning.experiment.stored import read_results
 from lmtune.tuning.space import EXPAND, MODEL, Choice, ParameterSpace
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _MANY = 5000  # settings in a long session: enough for regions to pay off
 
@@ -235,25 +236,25 @@ def marks(result: CollectionResult) -> Iterator[Mark]:
         yield Mark(row.method, str(row.measure), chosen.params, path, result.bound(row), row is best)
 
 
-def way_up(trace: pd.DataFrame, names: list[str], measure: str) -> list[dict[str, float]]:
+def way_up(trace: Columns, names: list[str], measure: str) -> list[dict[str, float]]:
     """Return the path of a search to its best setting: the settings better than all before them.
 
     Parameters
     ----------
-    trace : pandas.DataFrame
-        `lmtune.tuning.tuner.Tuner.results_`: a row a setting, with its ``start``, the parameters, and the
+    trace : dict of str to numpy.ndarray
+        `lmtune.tuning.tuner.Tuner.columns_`: a row a setting, with its ``start``, the parameters, and the
         ``cost`` or the measure.
     names : list of str
         The parameters.
     measure : str
         The column that the search maximises if there is no cost.
     """
-    objective = -trace["cost"].to_numpy() if "cost" in trace else trace[measure].to_numpy()
-    start = trace["start"].to_numpy()
+    objective = -trace["cost"] if "cost" in trace else trace[measure]
+    start = trace["start"]
     steps = np.flatnonzero(start == start[objective.argmax()])
     best = np.maximum.accumulate(objective[steps])
     better = steps[np.append(True, best[1:] > best[:-1])]
-    return [dict(zip(names, step, strict=True)) for step in trace[names].to_numpy()[better].tolist()]
+    return [dict(zip(names, step, strict=True)) for step in stack(trace, names)[better].tolist()]
 
 
 def _texts(collection: Collection, prepared: Prepared, template: str) -> Texts | None:

@@ -6,13 +6,12 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from lmtune.arrays import Columns
 from lmtune.errors import InputError, PathLike
 from lmtune.io.files import read_lines
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _FORMULA = re.compile(r"'*[=@]")
 
@@ -20,20 +19,26 @@ _FORMULA = re.compile(r"'*[=@]")
 def csv_text(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> str:
     """Format a header line and rows as CSV; None is an empty cell, and numbers have full precision.
 
-    An apostrophe is put before text that a spreadsheet would evaluate as a formula; `parse_frame` removes it.
+    An apostrophe is put before text that a spreadsheet would evaluate as a formula; `parse_columns` removes
+    it.
     """
     return "".join(f"{','.join(map(_cell, row))}\n" for row in (tuple(columns), *rows))
 
 
-def parse_frame(content: bytes, texts: Collection[str] = ()) -> pd.DataFrame:
-    """Parse the output of `csv_text`: columns in `texts` as text, others as numbers; empty cells are NaN."""
-    import pandas as pd
+def columns_text(columns: Columns) -> str:
+    """Format columns as CSV, as `csv_text` does; NaN is an empty cell."""
+    cells = ([None if value != value else value for value in column.tolist()] for column in columns.values())
+    return csv_text(columns, zip(*cells, strict=True))
 
+
+def parse_columns(content: bytes, texts: Collection[str] = ()) -> Columns:
+    """Parse the output of `csv_text`: columns in `texts` as text, others as numbers; empty cells are NaN."""
     header, *rows = csv.reader(io.StringIO(content.decode(), newline=""))
     columns = {_plain(name): [row[column] for row in rows] for column, name in enumerate(header)}
-    return pd.DataFrame(
-        {name: [*map(_plain if name in texts else _number, cells)] for name, cells in columns.items()}
-    )
+    return {
+        name: np.array([*map(_plain, cells)], object) if name in texts else np.array([*map(_number, cells)])
+        for name, cells in columns.items()
+    }
 
 
 def _number(text: str) -> float:

@@ -44,6 +44,7 @@ from lmtune.io.rows import (
 )
 from lmtune.io.runs import Ranking, printed_scores, read_run
 from lmtune.io.topics import WeightedQuery, read_topics
+from lmtune.showing import data_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,17 +193,15 @@ def run_frame(rankings: Iterable[Ranking]) -> pd.DataFrame:
     0   1     b  -2.5    0
     1   1     c  -2.5    1
     """
-    import pandas as pd
-
-    parts = [
-        pd.DataFrame(
-            {"qid": one.topic, "docno": one.docnos, "score": printed_scores(one.docnos, one.scores)}
-        ).assign(rank=range(len(one.docnos)))
-        for one in rankings
-    ]
-    columns = {"qid": str, "docno": str, "score": np.float32, "rank": np.int64}
-    parts = parts or [pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})]
-    return pd.concat(parts, ignore_index=True)
+    ranked = list(rankings)
+    scores = [printed_scores(one.docnos, one.scores) for one in ranked]
+    columns: dict[str, Any] = {
+        "qid": [one.topic for one in ranked for _ in one.docnos],
+        "docno": [docno for one in ranked for docno in one.docnos],
+        "score": np.concatenate([np.empty(0, np.float32), *scores]),
+        "rank": [rank for one in ranked for rank in range(len(one.docnos))],
+    }
+    return data_frame(columns).astype({"qid": str, "docno": str, "rank": np.int64})
 
 
 def _is_by_docno(values: Any) -> bool:

@@ -7,17 +7,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lmtune.arrays import Columns
 from lmtune.errors import InputError, PathLike
-from lmtune.io.csv_files import parse_frame
+from lmtune.io.csv_files import parse_columns
 from lmtune.io.digests import digest, read_verified, sealed_text, unsealed
 from lmtune.io.files import read_bytes
 from lmtune.io.folders import FolderKind, atomic_directory, is_folder, recorded_files
 from lmtune.strict_json import parse_json
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RECORD = "made.json"
 """The file that records how the results were made; lmtune replaces only folders that contain it."""
@@ -142,8 +140,8 @@ class StoredFolder:
         """
         return parse_json(read_verified(self.path / name, self.files.get(name) or 0), infinite=True)
 
-    def frame(self, name: str, texts: Collection[str] = ()) -> pd.DataFrame | None:
-        """Read a CSV file as `lmtune.io.csv_files.parse_frame` does; return None if it is missing.
+    def columns(self, name: str, texts: Collection[str] = ()) -> Columns | None:
+        """Read a CSV file as `lmtune.io.csv_files.parse_columns` does; return None if it is missing.
 
         Raises
         ------
@@ -153,4 +151,4 @@ class StoredFolder:
         checksum, path = self.files.get(name), self.path / name
         if checksum is None or not path.is_file():
             return None
-        return parse_frame(read_verified(path, checksum), texts)
+        return parse_columns(read_verified(path, checksum), texts)

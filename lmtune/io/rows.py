@@ -1,8 +1,7 @@
 """Rows of runs, judgments, topics and documents with named columns, from memory and from table files.
 
 The suffix of a file selects the table format: CSV with a header line, Parquet, or JSON (a list of records, or
-ranx's ``{topic: {docno: score}}``). This module does not import numpy, and imports pandas only to read a
-table.
+ranx's ``{topic: {docno: score}}``).
 
 It also defines the types of accepted runs, judgments and topics, which `lmtune.io.frames` converts.
 """
@@ -14,16 +13,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from lmtune.errors import FilePosition, InputError, PathLike
 from lmtune.io.csv_files import csv_rows
 from lmtune.io.files import is_compressed, read_bytes
 from lmtune.strict_json import parse_json
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _Value = TypeVar("_Value", float, int)
 
@@ -39,6 +34,15 @@ _RANKED = ((*TOPIC, *QUERY_TEXT), (*DOCNO, "Doc ID"))
 _GRADES = ("label", "relevance", "rel", "gain", "grade", "rating", "Rating")
 _LARGEST_GAIN = 999_999_999
 _TEXT = ("text", "contents", "title", "body")
+
+
+class _Table(dict[str, list[Any]]):
+    """The columns of a table file by name, with a data frame's attribute ``columns``."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return [*self]
 
 
 class Kind(NamedTuple):
@@ -87,7 +91,7 @@ def is_table(path: PathLike) -> bool:
 
 
 def read_table(path: PathLike) -> Any:
-    """Read a table file as a data frame, or the content of a JSON file.
+    """Read a table file as columns by name, or the content of a JSON file.
 
     Raises
     ------
@@ -96,9 +100,9 @@ def read_table(path: PathLike) -> Any:
     """
     suffix = _suffix(path)
     if suffix == ".csv":
-        return _frame_of_csv(path)
+        return _table_of_csv(path)
     if suffix == ".parquet":
-        return _frame_of_parquet(path)
+        return _table_of_parquet(path)
     data = read_bytes(path)
     try:
         content = parse_json(data, pairs=_distinct_keys)
@@ -161,18 +165,17 @@ def _suffix(path: PathLike) -> str:
     return plain.suffix.lower()
 
 
-def _frame_of_csv(path: PathLike) -> pd.DataFrame:
+def _table_of_csv(path: PathLike) -> _Table:
     """Read CSV: columns of scores, ranks and gains as numbers, all others (identifiers, texts) as text."""
-    import pandas as pd
-
     (_, header), *rows = list(csv_rows(path)) or [(1, [])]
-    frame = pd.DataFrame([cells for _, cells in rows], columns=header, dtype=object)
-    for name in {"score", "rank", *_GRADES} & set(header):
-        frame[name] = pd.Series(map(_number, frame[name]), dtype=object)
-    return frame
+    columns = {name: [cells[i] for _, cells in rows] for i, name in enumerate(header)}
+    numbers = {"score", "rank", *_GRADES}
+    return _Table(
+        {name: [*map(_number, cells)] if name in numbers else cells for name, cells in columns.items()}
+    )
 
 
-def _frame_of_parquet(path: PathLike) -> pd.DataFrame:
+def _table_of_parquet(path: PathLike) -> _Table:
     """Read Parquet; the index of a stored data frame becomes ordinary columns."""
     try:
         import pyarrow as pa
@@ -182,11 +185,10 @@ def _frame_of_parquet(path: PathLike) -> pd.DataFrame:
         raise InputError(message, file=path, accepted="pip install pyarrow") from None
     source = pa.BufferReader(read_bytes(path))
     try:
-        table = pyarrow.parquet.read_table(source).replace_schema_metadata(None)
-        frame: pd.DataFrame = table.to_pandas()
+        table = pyarrow.parquet.read_table(source)
+        return _Table(zip(table.column_names, (column.to_pylist() for column in table.columns), strict=True))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"not Parquet: {error}", file=path) from None
-    return frame
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

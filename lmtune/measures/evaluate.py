@@ -26,6 +26,7 @@ from lmtune.models.kernels import Documents
 from lmtune.models.parameter import Setting, as_settings
 from lmtune.models.two_stage import LuceneDirichlet, TwoStage
 from lmtune.progress import Count
+from lmtune.showing import data_frame
 from lmtune.threads import over_slices
 
 if TYPE_CHECKING:
@@ -272,15 +273,12 @@ def measure(
     InputError
         If a measure, topic or parameter is unknown, or a parameter is outside its domain.
     """
-    import pandas as pd
-
     parsed = parse_measures(measures)
     places = pool.judged_positions(topics)
     values = measure_settings(pool, setting, parsed, topics=places, depth=depth)
     names = [pool.topics[place] for place in places]
-    return pd.DataFrame(
-        values[:, 0, :], index=pd.Index(names, name="topic"), columns=[str(m) for m in parsed]
-    )
+    columns = dict(zip(map(str, parsed), values[:, 0, :].T, strict=True))
+    return data_frame(columns, index=names).rename_axis("topic")
 
 
 def lacks_nonrelevant(pool: CandidatePool, measure: Measure) -> bool:

@@ -30,7 +30,7 @@ from lmtune.measures.trec_names import (
 )
 from lmtune.options import check, option, usual
 from lmtune.progress import note
-from lmtune.showing import Shown
+from lmtune.showing import Shown, data_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -287,13 +287,11 @@ def evaluate(
     run
     mine  0.5  0.0
     """
-    import pandas as pd
-
     evaluated = list(evaluations(qrels, runs, measures, settings=settings))
     rows = [
         {column.label: column.mean for column in run.columns if column.mean is not None} for run in evaluated
     ]
-    return pd.DataFrame(rows, index=pd.Index(run_names(evaluated), name="run"))
+    return data_frame(rows, index=run_names(evaluated)).rename_axis("run")
 
 
 def evaluations(
@@ -579,8 +577,6 @@ def topic_values(
     InputError
         As for `evaluations`, or if a measure has no number for each topic.
     """
-    import pandas as pd
-
     names = split_names(measures)
     (evaluation,) = evaluations(qrels, run, names, settings=EvaluationOptions(complete=complete))
     for column in evaluation.columns:
@@ -590,7 +586,7 @@ def topic_values(
         label for name in names for family in parse_families(name) for label in family.labels
     )
     values = {label: list(map(float, evaluation.column(label).values)) for label in order}
-    return pd.DataFrame(values, index=pd.Index(evaluation.topics, name="topic"))
+    return data_frame(values, index=evaluation.topics).rename_axis("topic")
 
 
 def _trec_eval_columns(

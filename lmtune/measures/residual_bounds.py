@@ -82,7 +82,7 @@ from lmtune.measures.trec_measures import LARGEST_POWER
 from lmtune.measures.trec_names import VERSIONS
 from lmtune.measures.value_kernels import precisions_by_count, preferences_by_count
 from lmtune.options import check
-from lmtune.showing import Shown
+from lmtune.showing import Shown, data_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -432,10 +432,8 @@ def residuals(
     run  measure
     mine P@2        0.5     0.5      1.0        0.5
     """
-    import pandas as pd
-
     bounded = list(run_residuals(qrels, runs, measures, settings=settings))
-    return pd.DataFrame(residual_records(bounded)).drop(columns="file").set_index(["run", "measure"])
+    return data_frame(residual_records(bounded)).drop(columns="file").set_index(["run", "measure"])
 
 
 def run_residuals(

@@ -18,6 +18,7 @@ from lmtune.io.result_folders import write_folder
 from lmtune.measures.significance.tests import adjusted, paired_t_test
 from lmtune.progress import Progress, quantity, silent
 from lmtune.report.comparison_tables import DASH, interval_text, p_text, signed
+from lmtune.report.figures.style import can_draw
 from lmtune.report.recommendation import choice_answer
 from lmtune.report.table import Cell, Column, Table, finite, in_all_formats, render, short
 from lmtune.report.tuning_results import write_results_folder
@@ -179,7 +180,7 @@ def write_choices_folder(
     - ``tables.json``, the answer and tables that `lmtune report` shows;
     - ``choices.json``, the case and setting that each method chose in each fold;
     - ``topics.csv``, the values of the cases and of the procedure on each test topic;
-    - ``interactions.svg`` and ``.png``, after a full search;
+    - ``interactions.svg`` and ``.png``, after a full search, if pictures can be drawn;
     - ``made.json``, the command, versions and digests;
     - ``chosen``, the results folder of the recommended case, for `lmtune search --from` and other commands.
 
@@ -223,10 +224,9 @@ def write_choices_folder(
         selected=None if result.recommended is None else result.recommended.row.method,
     )
     tuned = result.tuned
+    known = {} if tuned is None else result.known_rows((tuned.row.measure, tuned.row.method))
     pictures: dict[str, bytes] = {}
-    if tuned is not None and len(result.known_rows((tuned.row.measure, tuned.row.method))) == len(
-        result.cases
-    ):
+    if len(known) == len(result.cases) and can_draw():
         from lmtune.report.figures import choice_interactions, rendered
 
         pictures = rendered("interactions", choice_interactions(result))

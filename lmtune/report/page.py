@@ -22,7 +22,7 @@ from lmtune.io.result_folders import RECORD
 from lmtune.progress import Progress, silent
 from lmtune.report.comparison_tables import BETTER, WORSE
 from lmtune.report.figures import Picture, choice_pictures, draw, render
-from lmtune.report.figures.style import COLUMN
+from lmtune.report.figures.style import COLUMN, can_draw
 from lmtune.report.recommendation import gain_cells, tuning_answer
 from lmtune.report.table import Answer, Table, listed, short
 from lmtune.report.tuning_tables import (
@@ -54,7 +54,7 @@ _TAG = re.compile(r"<svg [^>]*>")
 
 
 def write_report(results: Path, target: Path, *, progress: Progress = silent) -> None:
-    """Write the HTML report of a results folder.
+    """Write the HTML report of a results folder; without matplotlib or pandas it has no pictures.
 
     Parameters
     ----------
@@ -75,10 +75,12 @@ def write_report(results: Path, target: Path, *, progress: Progress = silent) ->
     check_file(target, reads=[results / name for name in (RECORD, *recorded_files(results, kind))])
     if kind is CHOICES_KIND:
         choices = read_choices(results)
-        text = _choice_page(choices, _with_progress(choice_pictures(choices), progress))
+        pictures = choice_pictures(choices) if can_draw() else ()
+        text = _choice_page(choices, _with_progress(pictures, progress))
     else:
         stored = read_results(results)
-        text = page(stored, _with_progress(draw(results, stored.results), progress))
+        pictures = draw(results, stored.results) if can_draw() else ()
+        text = page(stored, _with_progress(pictures, progress))
     with atomic_write(target) as file:
         file.write(text)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lmtune.arrays import Columns
 from lmtune.candidates.pool import CandidatePool
 from lmtune.collections.dataset import Dataset
 from lmtune.errors import InputError
@@ -19,7 +20,6 @@ from lmtune.tuning.experiment.result import CollectionResult, parameter_text
 from lmtune.tuning.tuner import Tuner
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -83,10 +83,10 @@ def tuner_tables(tuner: Tuner) -> Sequence[Table]:
     return [Table.of(["Tuner"], names, [[[repr(tuner), *texts]]], "Best setting")]
 
 
-def tuner_records(tuner: Tuner) -> pd.DataFrame:
+def tuner_records(tuner: Tuner) -> Columns:
     """Return the evaluated settings of a tuner."""
-    frame = _fitted(tuner).results_
-    return frame.assign(seconds=tuner.seconds_) if len(tuner.seconds_) == len(frame) else frame.copy()
+    columns, seconds = _fitted(tuner).columns_, np.array(tuner.seconds_)
+    return columns | ({"seconds": seconds} if len(seconds) == len(columns["start"]) else {})
 
 
 def tuner_picture(tuner: Tuner, *, title: str = "") -> Figure:
@@ -115,7 +115,7 @@ def tuner_picture(tuner: Tuner, *, title: str = "") -> Figure:
 
 
 def _fitted(tuner: Tuner) -> Tuner:
-    if not hasattr(tuner, "results_"):
+    if not hasattr(tuner, "columns_"):
         raise InputError("the tuner is not fitted yet", value=repr(tuner), accepted="tuner.fit(pool) first")
     return tuner
 
@@ -123,7 +123,7 @@ def _fitted(tuner: Tuner) -> Tuner:
 def _value_column(tuner: Tuner) -> str:
     """Return the column of the value that the tuner optimised."""
     others = {"start", "step", *tuner.best_params_}
-    return next(str(name) for name in tuner.results_ if name not in others)
+    return next(str(name) for name in tuner.columns_ if name not in others)
 
 
 def comparison_picture(comparison: Comparison, *, title: str = "", **contrast: str) -> Figure:

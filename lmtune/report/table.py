@@ -14,7 +14,7 @@ from lmtune.errors import InputError, visible
 from lmtune.io.csv_files import csv_text
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 Record = Mapping[str, object]
 
@@ -264,11 +264,6 @@ def render(
 def in_all_formats(render_style: Callable[[str], str]) -> dict[str, str]:
     """Render in each of `STYLES`; return the texts by file name, as in `TABLE_FILES`."""
     return {name: render_style(style) for name, style in TABLE_FILES.items()}
-
-
-def frame_text(frame: pd.DataFrame) -> str:
-    """Return a frame as CSV, with numbers at full precision."""
-    return str(frame.to_csv(index=False, lineterminator="\n"))
 
 
 def finite(content: Any) -> Any:

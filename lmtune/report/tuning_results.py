@@ -6,22 +6,22 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from lmtune.arrays import Doubles
+from lmtune.arrays import Columns, Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.collections.provenance import describe, record
 from lmtune.errors import PathLike
-from lmtune.io.csv_files import csv_text
+from lmtune.io.csv_files import columns_text, csv_text
 from lmtune.io.result_folders import file_name, write_folder
 from lmtune.io.runs import Ranking, write_run
 from lmtune.measures.evaluate import LEVELS, setting_recall_precision
 from lmtune.models.model import label_setting
 from lmtune.progress import Count, Progress, no_count, silent
-from lmtune.report.table import frame_text, in_all_formats, one_line
+from lmtune.report.table import in_all_formats, one_line
 from lmtune.report.tuning_tables import parameter_table, parameters, tuning_table
 from lmtune.tuning.experiment.plan import Plan
 from lmtune.tuning.experiment.preparation import Prepared
@@ -30,9 +30,6 @@ from lmtune.tuning.experiment.run import measure_profiles
 from lmtune.tuning.experiment.stored import CHOSEN, FINAL, FOLDS, KIND, NAMED, NEAR, TEXTS, TOPICS
 from lmtune.tuning.experiment.stored import StoredResults as StoredResults
 from lmtune.tuning.experiment.stored import read_results as read_results
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PARAMETER_TABLE, RUNS = "parameters.txt", "runs"
 RECALL = "recall.csv"
@@ -96,7 +93,7 @@ def write_results(
     pools: Sequence[CandidatePool],
     record: Mapping[str, Any],
     *,
-    lines: Sequence[Mapping[str, pd.DataFrame]] = (),
+    lines: Sequence[Mapping[str, Columns]] = (),
     texts: Sequence[Mapping[str, str]] = (),
     hits: int = 1000,
     progress: Count = no_count,
@@ -132,7 +129,7 @@ def write_results(
         The measure along each parameter: line, position, the parameters, train, test; see
         `lmtune.tuning.experiment.run.measure_profiles`. Only if `lines` are given.
     ``traces/COLLECTION/*.csv``
-        Tuners' `lmtune.tuning.tuner.Tuner.results_` on training topics: ``ranknet-foldN`` (start,
+        Tuners' `lmtune.tuning.tuner.Tuner.columns_` on training topics: ``ranknet-foldN`` (start,
         step, the parameters, cost, then each measure's mean), ``ranknet-val-foldN`` (the same and
         ``validation MEASURE``), ``approx-MEASURE-foldN`` (start, step, the parameters, alpha, cost,
         the measure's mean), ``direct-MEASURE-foldN`` and, if asked for, ``spsa-MEASURE-foldN``
@@ -158,7 +155,7 @@ def write_results(
         The collections' pools, in the same order.
     record : mapping
         The provenance, written to ``made.json``.
-    lines : sequence of mapping of str to pandas.DataFrame, optional
+    lines : sequence of mapping of str to dict of str to numpy.ndarray, optional
         `lmtune.tuning.experiment.run.measure_profiles` of each collection.
     texts : sequence of mapping of str to str, optional
         The topics' texts of each collection.
@@ -179,8 +176,8 @@ def write_results(
         **({TEXTS: csv_text(("collection", "topic", "text"), _texts(results, texts))} if texts else {}),
     }
     grids = [surfaces(result, pool) for result, pool in zip(results, pools, strict=True)]
-    for file, frames in ((SURFACE, grids), (PROFILES, lines)):
-        written |= _frames(file, results, frames)
+    for file, tables in ((SURFACE, grids), (PROFILES, lines)):
+        written |= _tables(file, results, tables)
     if selected := {result.name: result.selected for result in results if result.selected}:
         record = {**record, "selected": selected}
     record = {**record, "fixed_methods": {result.name: result.fixed_method for result in results}}
@@ -202,18 +199,18 @@ def result_files(results: Sequence[CollectionResult]) -> dict[str, str]:
         FINAL: csv_text((*NAMED, *names, "train", "estimate", *_COUNTED, "ridge"), _final(results)),
         TOPICS: csv_text((*NAMED, "topic", "value"), _topics(results)),
         FOLDS: json.dumps(folds, indent=1) + "\n",
-        **_frames(TRACE, results, [result.traces for result in results]),
+        **_tables(TRACE, results, [result.traces for result in results]),
     }
 
 
-def _frames(
-    file: str, results: Sequence[CollectionResult], frames: Sequence[Mapping[str, pd.DataFrame]]
+def _tables(
+    file: str, results: Sequence[CollectionResult], tables: Sequence[Mapping[str, Columns]]
 ) -> dict[str, str]:
-    """Return each collection's data frames as files."""
+    """Return each collection's tables as files."""
     return {
-        file.format(file_name(result.name), file_name(name)): frame_text(frame)
-        for result, by_name in zip(results, frames, strict=bool(frames))
-        for name, frame in by_name.items()
+        file.format(file_name(result.name), file_name(name)): columns_text(table)
+        for result, by_name in zip(results, tables, strict=bool(tables))
+        for name, table in by_name.items()
     }
 
 
@@ -234,22 +231,18 @@ def _texts(
             yield result.name, topic, one_line(text_of[topic])
 
 
-def surfaces(result: CollectionResult, pool: CandidatePool) -> dict[str, pd.DataFrame]:
+def surfaces(result: CollectionResult, pool: CandidatePool) -> dict[str, Columns]:
     """Return the means over the grid by ``MEASURE-foldN``; columns: the parameters, train, test."""
-    import pandas as pd
-
     surface = result.surface
     if surface is None:
         return {}
     settings = dict(zip(surface.names, surface.settings.T, strict=True))
     return {
-        f"{measure}-fold{number}": pd.DataFrame(
-            {
-                **settings,
-                "train": surface.means(measure, pool.positions(fold.train)),
-                "test": surface.unweighted.means(measure, pool.positions(fold.test)),
-            }
-        )
+        f"{measure}-fold{number}": {
+            **settings,
+            "train": surface.means(measure, pool.positions(fold.train)),
+            "test": surface.unweighted.means(measure, pool.positions(fold.test)),
+        }
         for number, fold in enumerate(result.folds, 1)
         for measure in surface.measures
     }

@@ -7,22 +7,20 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
-from lmtune.arrays import Doubles, Integers
+from lmtune.arrays import Columns, Doubles, Integers
 from lmtune.candidates.pool import CandidatePool, weighted_mean
 from lmtune.candidates.regions import regions_for
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure, MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
 from lmtune.progress import Count, count_callback, no_count
+from lmtune.showing import Framed
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import FitProgress, Point, SearchRecord, SettingRecord, Tuner
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def default_grid_shape(parameters: int) -> tuple[int, ...]:
@@ -256,14 +254,17 @@ class CoordinateAscent(Tuner):
 
     Attributes
     ----------
-    ends_ : pandas.DataFrame
+    end_columns_ : dict of str to numpy.ndarray
         The end of each climb: ``start``, the parameters by name, the measure, and ``evaluations``, the
         number of settings that no other climb had requested before.
+    ends_ : pandas.DataFrame
+        The same as a data frame.
     n_agreeing_ : int
         Number of climbs that ended within 0.001 of the best value; 1 if no other climb came as close.
     """
 
-    ends_: pd.DataFrame = field(init=False)
+    end_columns_: Columns = field(init=False)
+    ends_ = Framed("end_columns_")
     n_agreeing_: int = field(init=False)
 
     measure: MeasureLike = "AP"
@@ -342,13 +343,14 @@ class CoordinateAscent(Tuner):
         self._close(record, [ends[start] for start in range(len(begins))])
 
     def _close(self, record: SettingRecord, ends: Sequence[Point]) -> None:
-        import pandas as pd
-
         record.close(self)
         values = np.array([record[end] for end in ends])
-        table = pd.DataFrame(ends, columns=record.space.names).assign(**{str(record.measure): values})
-        table.insert(0, "start", range(len(ends)))
-        self.ends_ = table.assign(evaluations=np.bincount(record.starts, minlength=len(ends)))
+        self.end_columns_ = {
+            "start": np.arange(len(ends)),
+            **dict(zip(record.space.names, np.array(ends).T, strict=True)),
+            str(record.measure): values,
+            "evaluations": np.bincount(record.starts, minlength=len(ends)),
+        }
         self.n_agreeing_ = int((values >= values.max() - AGREEMENT).sum())
 
 

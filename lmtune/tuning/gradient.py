@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from lmtune.arrays import Booleans, Doubles, Integers
+from lmtune.arrays import Booleans, Doubles, Integers, stack
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_choice, check_least
 from lmtune.measures.evaluate import DEPTH, measure_settings
@@ -353,15 +353,15 @@ class GradientTuner(Tuner):
         centre, scale = pool.formula.ridge(pool.counts(positions))
         return Ridge(centre, scale * self.ridge**0.5)
 
-    def _close(self, record: SearchRecord, measures: Sequence[Measure]) -> None:
-        """Store the trace, and the measures at every iterate."""
+    def _close(self, record: SearchRecord, measures: Sequence[Measure], **columns: Sequence[float]) -> None:
+        """Store the trace, further columns, and the measures at every iterate."""
         # A start that reaches a known setting has that setting's earlier time; make times ascend.
         record.seconds = np.maximum.accumulate(record.seconds).tolist()
         record.close(self)
+        self.columns_ |= {name: np.array(column) for name, column in columns.items()}
         if measures:
-            self.results_[[str(measure) for measure in measures]] = self._means(
-                record.pool, measures, record.positions
-            )
+            means = self._means(record.pool, measures, record.positions)
+            self.columns_ |= dict(zip(map(str, measures), means.T, strict=True))
 
     def stop_on(self, pool: CandidatePool, measure: str | Measure, *, topics: Sequence[str]) -> Self:
         """Stop early: select the iterate with the best measure on validation topics, not the lowest cost.
@@ -384,20 +384,20 @@ class GradientTuner(Tuner):
         """
         measure = parse_measure(measure)
         column = f"validation {measure}"
-        if column not in self.results_:
-            self.n_evaluations_ += len(self.results_)
-        self.results_[column] = self._means(pool, [measure], pool.positions(topics))
-        self._choose(space_for(self.space, pool), int(self.results_[column].argmax()))
+        values = self._means(pool, [measure], pool.positions(topics))[:, 0]
+        if column not in self.columns_:
+            self.n_evaluations_ += len(values)
+        self.columns_[column] = values
+        self._choose(space_for(self.space, pool), int(values.argmax()))
         return self
 
     def _choose(self, space: ParameterSpace, row: int) -> None:
         """Select the iterate in a row of `results_`."""
-        best = self.results_.iloc[row]
-        self.best_value_ = float(best["cost"])
-        set_best_setting(self, space, [float(best[name]) for name in space.names])
+        self.best_value_ = float(self.columns_["cost"][row])
+        set_best_setting(self, space, [float(self.columns_[name][row]) for name in space.names])
 
     def _means(self, pool: CandidatePool, measures: Sequence[Measure], positions: Integers) -> Doubles:
-        settings = self.results_[space_for(self.space, pool).names].to_numpy()
+        settings = stack(self.columns_, space_for(self.space, pool).names)
         values = measure_settings(pool, settings, measures, topics=positions, depth=self.depth)
         return pool.mean(values, positions)
 

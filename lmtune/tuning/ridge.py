@@ -6,24 +6,22 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
-from lmtune.arrays import Doubles, Integers
+from lmtune.arrays import Columns, Doubles, Integers
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError, check_least
 from lmtune.measures.evaluate import measure_settings
 from lmtune.models.formula import Formula
 from lmtune.models.parameter import Setting
 from lmtune.progress import Count
+from lmtune.showing import Framed
 from lmtune.tuning.gradient import LOOSE_TOLERANCE, GradientTuner
 from lmtune.tuning.space import ParameterSpace, space_for
 from lmtune.tuning.surrogate import SurrogateTuner
 from lmtune.tuning.tuner import FitProgress, Tuner
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RIDGES = (0.1, 0.01, 0.001, 0.0001)
 """The default regularisation strengths, tried after the simpler formulas."""
@@ -62,9 +60,11 @@ class RidgeTuner(Tuner):
     step_ : str
         The selected step: ``"plain"`` or ``"feedback"`` for term weights, ``"equal"`` for run weights, or
         the regularisation strength.
-    path_ : pandas.DataFrame
+    path_columns_ : dict of str to numpy.ndarray
         One row per step: its mean over held-out topics, the difference from the best step, and the standard
         error of the difference.
+    path_ : pandas.DataFrame
+        The same as a data frame.
     fitted_ : GradientTuner
         The tuner that was fitted with the selected step. Its attributes are also attributes of this object.
     converged_ : bool
@@ -72,7 +72,8 @@ class RidgeTuner(Tuner):
     """
 
     step_: str = field(init=False)
-    path_: pd.DataFrame = field(init=False)
+    path_columns_: Columns = field(init=False)
+    path_ = Framed("path_columns_")
     fitted_: GradientTuner = field(init=False)
     converged_: bool = field(init=False)
 
@@ -197,12 +198,13 @@ class RidgeTuner(Tuner):
             yield tuner
 
     def _store_path(self, names: Sequence[str], means: Doubles, errors: Doubles, best: int) -> None:
-        """Set `path_` from the steps' names, means and standard errors, and the best step's position."""
-        import pandas as pd
-
-        self.path_ = pd.DataFrame(
-            {"step": names, "held out": means, "from the best": means - means[best], "standard error": errors}
-        )
+        """Set `path_columns_`; `best` is the position of the best step."""
+        self.path_columns_ = {
+            "step": np.array(names, object),
+            "held out": means,
+            "from the best": means - means[best],
+            "standard error": errors,
+        }
 
 
 def _steps(formula: Formula, space: ParameterSpace, ridges: Sequence[float]) -> Iterator[_Step]:

@@ -413,8 +413,7 @@ class SurrogateTuner(GradientTuner):
             ends.append(end)
             report(start + 1, self.starts)
         end = search.best(ends, self.depth)
-        self._close(record, measures)
-        self.results_.insert(3 + len(record.space.names), "alpha", search.alphas)
+        self._close(record, measures, alpha=search.alphas)
         self._choose(record.space, end.row)
         self.converged_, self.n_evaluations_ = end.converged, search.evaluations
         return self

@@ -6,21 +6,18 @@ import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
-from lmtune.arrays import Doubles
+from lmtune.arrays import Columns, Doubles
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import check_choice
 from lmtune.measures.evaluate import DEPTH, measure_settings
 from lmtune.measures.measure import Measure
 from lmtune.progress import Count, count_callback, no_count
-from lmtune.showing import Plotted
+from lmtune.showing import Framed, Plotted
 from lmtune.tuning.space import ParameterSpace, space_for
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Point = tuple[float, ...]
 """A setting as a tuple, in the order of the parameters; usable as a dictionary key."""
@@ -52,9 +49,11 @@ class Tuner(Plotted, ABC, by="summaries.tuner"):
         The value at the best setting: the mean of the measure, or the cost.
     at_edge_ : list of str
         Bounds of the space that the best setting lies on, such as ``"mu = 100000"``.
-    results_ : pandas.DataFrame
+    columns_ : dict of str to numpy.ndarray
         One row per evaluated setting: ``start``, the number of the search's start; ``step``, the number of
         the step from that start; the parameters by name; then the values at the setting.
+    results_ : pandas.DataFrame
+        The same as a data frame.
     n_evaluations_ : int
         Number of evaluations.
     seconds_ : list of float
@@ -64,7 +63,8 @@ class Tuner(Plotted, ABC, by="summaries.tuner"):
     best_params_: dict[str, float]
     best_value_: float
     at_edge_: list[str]
-    results_: pd.DataFrame
+    columns_: Columns
+    results_ = Framed("columns_")
     n_evaluations_: int
     seconds_: list[float]
 
@@ -124,7 +124,7 @@ class SettingRecord:
     begin : float
         Start time of the search, from `time.monotonic`.
     settings, values, starts, steps, seconds : list
-        One entry per row: the setting, its mean, and the columns of `Tuner.results_` and `Tuner.seconds_`.
+        One entry per row: the setting, its mean, and the columns of `Tuner.columns_` and `Tuner.seconds_`.
     """
 
     def __init__(self, space: ParameterSpace, measure: Measure | None, *, repeats: bool = False) -> None:
@@ -169,12 +169,12 @@ class SettingRecord:
 
     def close(self, tuner: Tuner) -> None:
         """Set a tuner's attributes from the record."""
-        import pandas as pd
-
-        table = pd.DataFrame(np.array(self.settings), columns=self.space.names)
-        table.insert(0, "start", self.starts)
-        table.insert(1, "step", self.steps)
-        tuner.results_ = table.assign(**{str(self.measure or "cost"): self.values})
+        tuner.columns_ = {
+            "start": np.array(self.starts),
+            "step": np.array(self.steps),
+            **dict(zip(self.space.names, np.array(self.settings).T, strict=True)),
+            str(self.measure or "cost"): np.array(self.values),
+        }
         tuner.n_evaluations_ = len(self.values)
         tuner.seconds_ = self.seconds
         tuner.best_value_ = self.values[self.best]

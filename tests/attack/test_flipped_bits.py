@@ -25,6 +25,7 @@ from lmtune.index.lucene.writer import NOTE, read_note
 from lmtune.index.sharded import ShardedIndex
 from lmtune.index.sharding import build_sharded_index
 from lmtune.index.text_store import keep_texts
+from lmtune.io.csv_files import columns_text
 from lmtune.io.digests import sealed
 from lmtune.io.documents import Document, ListDocuments
 from lmtune.io.letor import read_letor, write_letor
@@ -140,7 +141,7 @@ def results(folder: Path) -> Read:
     def read() -> Any:
         found = read_results(folder)
         fits = [row.fits for result in found.results for row in result.rows]
-        traces = [table.to_csv() for result in found.results for table in result.traces.values()]
+        traces = [columns_text(table) for result in found.results for table in result.traces.values()]
         return [tuning_table(found.results, "csv"), fits, traces, found.record]
 
     return read

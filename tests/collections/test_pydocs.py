@@ -91,6 +91,25 @@ def test_counts_are_what_the_three_packages_have(pydocs: Dataset, documents: dic
     assert 1400 < len(pydocs.topics) < 2500
 
 
+@pytest.mark.slow
+def test_without_pandas_its_topics_are_missing(
+    pydocs: Dataset, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for name in [name for name in sys.modules if name.startswith("pandas.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    versions = {name: pydocs.versions[name] for name in ("numpy", "scipy")}
+    monkeypatch.setattr(lmtune.collections.pydocs, "_versions", lambda: versions)
+    with caplog.at_level("INFO"):
+        smaller = load_pydocs()
+    assert "pydocs has no topics from pandas: pip install -c constraints.txt '.[report]'" in caplog.text
+    assert smaller.versions == versions
+    assert 1000 < len(smaller.topics) < len(pydocs.topics) - 500
+    assert {*smaller.topics.values()} < {*pydocs.topics.values()}
+    docnos = {docno for judged in smaller.qrels.values() for docno in judged}
+    assert {docno.partition(".")[0] for docno in docnos} == {*versions}
+
+
 def test_documents_have_docnos_and_words_but_no_see_also(documents: dict[str, str]) -> None:
     for docno, text in documents.items():
         assert re.fullmatch(r"[A-Za-z_][\w.]+", docno)

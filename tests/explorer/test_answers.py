@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -291,8 +290,9 @@ def test_a_question_that_was_overtaken_is_dropped() -> None:
 
 def test_the_way_up_is_that_of_the_best_start() -> None:
     rows = {"start": [0, 0, 1, 1, 1, 1], "mu": [1.0, 2, 3, 4, 5, 6], "AP": [0.1, 0.5, 0.2, 0.1, 0.6, 0.6]}
-    assert way_up(pd.DataFrame(rows), ["mu"], "AP") == [{"mu": 3.0}, {"mu": 5.0}]
-    costs = pd.DataFrame({**rows, "cost": [5.0, 1, 4, 3, 2, 9]})
+    columns = {name: np.array(row) for name, row in rows.items()}
+    assert way_up(columns, ["mu"], "AP") == [{"mu": 3.0}, {"mu": 5.0}]
+    costs = columns | {"cost": np.array([5.0, 1, 4, 3, 2, 9])}
     assert way_up(costs, ["mu"], "AP") == [{"mu": 1.0}, {"mu": 2.0}]
 
 

@@ -7,12 +7,14 @@ import io
 import math
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
-from lmtune.io.csv_files import csv_rows, csv_text, parse_frame
+from lmtune.io.csv_files import columns_text, csv_rows, csv_text, parse_columns
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"))
 
@@ -28,11 +30,12 @@ def test_text_is_that_of_the_standard_library() -> None:
 @pytest.mark.slow
 @given(st.lists(st.tuples(TEXT, st.integers(0, 2**60), st.floats(allow_nan=False) | st.none())))
 def test_what_was_written_is_read_back(rows: list[tuple[object, ...]]) -> None:
-    frame = parse_frame(csv_text(["name", "count", "value"], rows).encode(), ["name", "other"])
-    assert list(frame) == ["name", "count", "value"]
-    for row, line in zip(rows, frame.to_dict("records"), strict=True):
+    columns = parse_columns(csv_text(["name", "count", "value"], rows).encode(), ["name", "other"])
+    assert list(columns) == ["name", "count", "value"]
+    lines = zip(*(column.tolist() for column in columns.values()), strict=True)
+    for row, (name, count, read) in zip(rows, lines, strict=True):
         value = math.nan if row[2] is None else row[2]
-        assert [line["name"], line["count"], repr(float(line["value"]))] == [*row[:2], repr(value)]
+        assert [name, count, repr(float(read))] == [*row[:2], repr(value)]
 
 
 @pytest.mark.parametrize(
@@ -56,4 +59,15 @@ def test_each_defect_has_its_line(tmp_path: Path, text: str, message: str) -> No
 def test_no_cell_is_a_formula_and_texts_come_back(text: str) -> None:
     written = csv_text(["topic", "value"], [[text, 0.5]])
     assert not any(cell.startswith(("=", "@")) for row in csv.reader(io.StringIO(written)) for cell in row)
-    assert parse_frame(written.encode(), ["topic"]).to_dict("records") == [{"topic": text, "value": 0.5}]
+    columns = parse_columns(written.encode(), ["topic"])
+    assert {name: column.tolist() for name, column in columns.items()} == {"topic": [text], "value": [0.5]}
+
+
+def test_columns_are_written_as_pandas_writes_them() -> None:
+    columns = {
+        "start": np.array([0, 1, 10**15]),
+        "line": np.array(["best mu", 'a,"b"', ""], object),
+        "mu": np.array([1e-5, math.nan, 100000.0]),
+        "cost": np.array([1 / 3, -math.inf, 1e16]),
+    }
+    assert columns_text(columns) == pd.DataFrame(columns).to_csv(index=False, lineterminator="\n")

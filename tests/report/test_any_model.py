@@ -40,7 +40,10 @@ def made(names: tuple[str, ...]) -> CollectionResult:
         replace(row, fits=tuple(map(renamed, row.fits)), final=row.final and renamed(row.final))
         for row in result.rows
     ]
-    traces = {key: table.assign(**dict.fromkeys(names, 0.5)) for key, table in result.traces.items()}
+    traces = {
+        key: table | dict.fromkeys(names, np.full(len(table["start"]), 0.5))
+        for key, table in result.traces.items()
+    }
     return replace(result, rows=tuple(rows), model="toy", traces=traces)
 
 
@@ -53,7 +56,11 @@ def kept(folder: Path, names: tuple[str, ...]) -> CollectionResult:
         for name in names
         for x in (0.25, 0.5, 0.75)
     ]
-    write_made(folder, [result], lines=[{"AP-fold1": pd.DataFrame(rows)}])
+    write_made(
+        folder,
+        [result],
+        lines=[{"AP-fold1": {name: np.array([row[name] for row in rows]) for name in rows[0]}}],
+    )
     return result
 
 
@@ -119,7 +126,7 @@ def test_many_parameters_are_tuned_kept_read_and_drawn(
     write_made(tmp_path / "kept", [result], pools=[pool], lines=[lines])
     stored = read_results(tmp_path / "kept")
     fits = {row.method: row.fits[1] for row in stored.results[0].rows}
-    own = lines["AP-fold2"]
+    own = pd.DataFrame(lines["AP-fold2"])
     for name in [parameter.name for parameter in plan.space.free]:
         part = own[own["line"] == f"{BEST}{name}"]
         [at] = part.loc[part["position"] == fits["Direct"].params[name], "train"]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from lmtune.cli.forms import Group
 from lmtune.cli.parameters import Tuned
 from lmtune.collections.collection import Collection
-from lmtune.errors import InputError, MissingExtraError
+from lmtune.errors import InputError, require_modules
 from lmtune.io.term_values import topic_weights_option
 from lmtune.models.model import find_model
 from lmtune.models.two_stage import TWO_STAGE
@@ -113,8 +112,7 @@ def tuned_features(
 
 
 def _need_neural() -> None:
-    if any(find_spec(name) is None for name in ("torch", "safetensors")):
-        raise MissingExtraError("rerank", "neural")
+    require_modules("rerank", "neural", "torch", "safetensors")
 
 
 _COMMANDS = {

@@ -18,6 +18,7 @@ from lmtune.report.figures.courses import Search, at_lowest, best_so_far, conver
 from lmtune.report.figures.parameters import SurfacePanel, best_profiles, parameter_spread, surface
 from lmtune.report.figures.style import TWO_STAGE, ParameterAxis, Picture
 from lmtune.report.tuning_results import PROFILES, RECALL, SURFACE
+from lmtune.showing import data_frame
 from lmtune.tuning.experiment.result import (
     ALSO,
     APPROX,
@@ -127,7 +128,7 @@ class _Collection:
     def __init__(self, folder: StoredFolder, result: CollectionResult) -> None:
         self.folder = folder
         self.result = result
-        self.traces = {file_name(key): trace for key, trace in result.traces.items()}
+        self.traces = {file_name(key): data_frame(trace) for key, trace in result.traces.items()}
         self.axes = parameter_axes(result)
         known = known_model(result.model)
         fixed = known.fixed if known else {}
@@ -138,7 +139,11 @@ class _Collection:
         return None if table is None or not {*columns} <= {*table} else table
 
     def table(self, file: str, name: str) -> pd.DataFrame | None:
-        return self.folder.frame(file.format(file_name(self.result.name), file_name(name)), ("line",))
+        return self.read(file.format(file_name(self.result.name), file_name(name)), ("line",))
+
+    def read(self, file: str, texts: Sequence[str]) -> pd.DataFrame | None:
+        columns = self.folder.columns(file, texts)
+        return None if columns is None else data_frame(columns)
 
     def picture(self, name: str, title: str, figure: Figure, part: str = "") -> Picture:
         stem = file_name(f"{self.result.name}-{name}")
@@ -180,7 +185,7 @@ class _Collection:
         return len(settings) < 2 or settings[self.free[0].name].nunique() < len(settings)
 
     def recall(self, row: Row) -> Iterator[Picture]:
-        table = self.folder.frame(RECALL, NAMED)
+        table = self.read(RECALL, NAMED)
         if table is None:
             return
         rows = table[table["collection"].eq(self.result.name) & table["measure"].eq(str(row.measure))]

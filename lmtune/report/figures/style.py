@@ -13,8 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
-from lmtune.errors import InputError, PathLike, check_choice, visible
+from lmtune.errors import (
+    InputError,
+    MissingExtraError,
+    PathLike,
+    check_choice,
+    install_command,
+    require_modules,
+    visible,
+)
 from lmtune.io.files import atomic_write
+from lmtune.progress import note
 from lmtune.report.table import short as short
 
 if TYPE_CHECKING:
@@ -27,6 +36,8 @@ if TYPE_CHECKING:
 
 COLUMN, PAGE = 3.4, 7.0
 """Widths in inches: a column of a two-column paper, and both."""
+
+_EXTRA = "report"
 
 LAMBDA, MU = "λ", "μ"
 MU_LABEL = f"{MU} (tokens)"
@@ -162,6 +173,21 @@ def looks(names: Sequence[str]) -> dict[str, Look]:
     return {name: _LOOKS.get(name) or further[name] for name in names}
 
 
+def require_pictures(feature: str = "a picture") -> None:
+    """Raise `MissingExtraError` unless pictures can be drawn."""
+    require_modules(feature, _EXTRA, "matplotlib", "pandas")
+
+
+def can_draw() -> bool:
+    """Return whether pictures can be drawn; if not, log a note."""
+    try:
+        require_pictures()
+    except MissingExtraError:
+        note(f"no pictures: {install_command(_EXTRA)}")
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def styled() -> Iterator[None]:
     """Draw in this style; the user's settings are ignored, and restored afterwards."""
@@ -189,6 +215,7 @@ def in_style(draw: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @functools.wraps(draw)
     def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        require_pictures()
         import matplotlib as mpl
 
         with styled(), mpl.rc_context({"text.parse_math": False}):  # names may contain dollar signs
@@ -237,6 +264,7 @@ def drawn_on(asked: Canvas) -> Iterator[None]:
         If `ax` is not matplotlib's axes, `ax` and `figsize` are both given, or a picture without a surface
         has a `cmap`.
     """
+    require_pictures()
     from matplotlib.axes import Axes
 
     if not isinstance(asked.ax, Axes | None):

@@ -6,25 +6,22 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
-from lmtune.arrays import Doubles
+from lmtune.arrays import Columns, Doubles, stack
 from lmtune.candidates.pool import CandidatePool
 from lmtune.errors import InputError
 from lmtune.measures.evaluate import DEPTH
 from lmtune.measures.measure import MeasureLike, parse_measure
 from lmtune.models.parameter import Setting
+from lmtune.showing import Framed
 from lmtune.tuning.certificate.branch_and_bound import BranchAndBound
 from lmtune.tuning.certificate.problem import Problem, proof_of
 from lmtune.tuning.direct import CoordinateAscent, GridSearch
 from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.tuner import FitProgress, SearchRecord, Tuner
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _GRID = (12, 12)
 _ASCENTS = 5
@@ -72,11 +69,13 @@ class CertifiedOptimum(Tuner):
         by itself if no split can lower the bound, because the order of some documents depends on rounding.
     n_boxes_ : int
         Number of boxes that were bounded.
-    bounds_ : pandas.DataFrame
+    bound_columns_ : dict of str to numpy.ndarray
         One row per batch of boxes: number of boxes, best mean and bound at that time.
-    boxes_ : pandas.DataFrame
+    box_columns_ : dict of str to numpy.ndarray
         The boxes whose bounds exceed `best_value_`: the ends of each parameter's interval (lambda_low,
         lambda_high, mu_low, mu_high), and bound. No setting outside them is better than the best one.
+    bounds_, boxes_ : pandas.DataFrame
+        The same as data frames.
 
     Examples
     --------
@@ -90,8 +89,10 @@ class CertifiedOptimum(Tuner):
     certified_: bool = field(init=False)
     stopped_: str | None = field(init=False)
     n_boxes_: int = field(init=False)
-    bounds_: pd.DataFrame = field(init=False)
-    boxes_: pd.DataFrame = field(init=False)
+    bound_columns_: Columns = field(init=False)
+    box_columns_: Columns = field(init=False)
+    bounds_ = Framed("bound_columns_")
+    boxes_ = Framed("box_columns_")
 
     measure: MeasureLike = "AP"
     _: KW_ONLY
@@ -127,8 +128,6 @@ class CertifiedOptimum(Tuner):
             If a constructor argument is outside its domain, there are no topics or unknown ones, the
             candidates were pruned for a smaller range, or the model has no proof.
         """
-        import pandas as pd
-
         what = parse_measure(self.measure)
         Problem.check(what)
         check_tolerance(self.tolerance)
@@ -170,7 +169,7 @@ class CertifiedOptimum(Tuner):
         try:
             climb = self._climb(pool, topics, record) if not self.beat else iter(())
             while time.monotonic() < search.deadline and (table := next(climb, None)) is not None:
-                record.add(table[space.names].to_numpy(np.float64), table[str(what)].tolist())
+                record.add(stack(table, space.names), table[str(what)].tolist())
                 search.best = max(record.values)
             if not search.run(batch):
                 self.stopped_ = "time"
@@ -182,31 +181,31 @@ class CertifiedOptimum(Tuner):
         self.gap_ = self.bound_ - self.best_value_
         self.certified_ = self.bound_ <= max(self.best_value_, self.beat) + self.tolerance
         self.n_boxes_ = search.boxes
-        self.bounds_ = pd.DataFrame(rows, columns=["boxes", "best", "bound"])
-        self.boxes_ = self._boxes(search, space)
+        self.bound_columns_ = {
+            name: np.array([row[i] for row in rows]) for i, name in enumerate(("boxes", "best", "bound"))
+        }
+        self.box_columns_ = self._boxes(search, space)
         return self
 
-    def _boxes(self, search: BranchAndBound, space: ParameterSpace) -> pd.DataFrame:
-        import pandas as pd
-
+    def _boxes(self, search: BranchAndBound, space: ParameterSpace) -> Columns:
         rows = []
         to_setting = search.problem.proof.to_setting
         for (s_low, s_high, u_low, u_high), bound in search.undecided:
             corners = [space.clip(to_setting(s_low, u_low)), space.clip(to_setting(s_high, u_high))]
             if bound > self.best_value_:
                 rows.append((*np.sort(corners, axis=0).T.ravel().tolist(), bound))
-        columns = [f"{name}_{end}" for name in space.names for end in ("low", "high")]
-        return pd.DataFrame(sorted(rows), columns=[*columns, "bound"])
+        columns = [*(f"{name}_{end}" for name in space.names for end in ("low", "high")), "bound"]
+        return dict(zip(columns, np.reshape(sorted(rows), (-1, len(columns))).T, strict=True))
 
     def _climb(
         self, pool: CandidatePool, topics: Sequence[str] | None, record: SearchRecord
-    ) -> Iterator[pd.DataFrame]:
+    ) -> Iterator[Columns]:
         """Yield the results of a grid search, then those of ascents from the best settings."""
         shared: dict[str, Any] = {"measure": str(record.measure), "space": record.space, "depth": self.depth}
-        yield GridSearch(**shared, shape=_GRID).fit(pool, topics=topics).results_
+        yield GridSearch(**shared, shape=_GRID).fit(pool, topics=topics).columns_
         order = np.argsort(-np.array(record.values), kind="stable")[:_ASCENTS]
         best = [record.space.named(record.settings[row]) for row in order]
-        yield CoordinateAscent(**shared, starts=best, restarts=0).fit(pool, topics=topics).results_
+        yield CoordinateAscent(**shared, starts=best, restarts=0).fit(pool, topics=topics).columns_
 
 
 def _share_closed(gap: float, tolerance: float) -> float:

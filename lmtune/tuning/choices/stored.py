@@ -78,14 +78,17 @@ def read_choices(path: PathLike) -> StoredChoices:
     """
     folder = StoredFolder.open(path, _KINDS, (SHOWN, TOPICS), _ACCEPTED)
     shown, chosen = folder.json(SHOWN), read_results(folder.path / CHOSEN_CASE)
-    lines = folder.frame(TOPICS, CASE_COLUMNS[:-1])
-    assert lines is not None
-    of_method = lines[lines["method"] == shown["method"]]
-    by_case = dict(iter(of_method.groupby(["measure", "case"], sort=False)))
-    values = {key: part["value"].to_numpy(np.float64) for key, part in by_case.items()}
+    columns = folder.columns(TOPICS, CASE_COLUMNS[:-1])
+    assert columns is not None
+    by_case: dict[tuple[str, str], dict[str, float]] = {}
+    cells = (columns[name].tolist() for name in CASE_COLUMNS)
+    for measure, method, case, topic, value in zip(*cells, strict=True):
+        if method == shown["method"]:
+            by_case.setdefault((measure, case), {})[topic] = value
+    values = {key: np.array([*by_topic.values()], np.float64) for key, by_topic in by_case.items()}
     first = case_name({name: levels[0] for name, levels in folder.record["choices"].items()})
     rows = tuple(
-        Row(parse_measure(measure), name, tuple(by_case[measure, case]["topic"]), values[measure, case], ())
+        Row(parse_measure(measure), name, tuple(by_case[measure, case]), values[measure, case], ())
         for measure in dict.fromkeys(measure for measure, _ in values)
         for name, case in ((FIRST, first), (PICKED, PROCEDURE))
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lmtune.arrays import Doubles
+from lmtune.arrays import Columns, Doubles, stack
 from lmtune.candidates.pool import CandidatePool
 from lmtune.collections.folds import Fold
 from lmtune.measures.evaluate import measure_settings
@@ -43,10 +43,6 @@ from lmtune.tuning.surrogate import (
     smooth_form,
 )
 from lmtune.tuning.tuner import Point, Tuner
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 MOST_DRAWS = 5
 """Most rounds of drawing feedback documents at the fitted setting and fitting again."""
@@ -220,7 +216,7 @@ class FoldMethods:
 
     Attributes
     ----------
-    traces : dict of str to pandas.DataFrame
+    traces : dict of str to dict of str to numpy.ndarray
         Traces of the searches, by name.
     remarks : dict of str to str
         Remarks on problems of searches, each with the name of the fold.
@@ -229,7 +225,7 @@ class FoldMethods:
     _show: Count
 
     def __init__(self, shared: Shared, number: int, fold: Fold) -> None:
-        self.traces: dict[str, pd.DataFrame] = {}
+        self.traces: dict[str, Columns] = {}
         self.remarks: dict[str, str] = {}
         self.shared, self.plan, self.pool = shared, shared.plan, shared.pool
         self.name = f"fold {number + 1}" if fold.test else "the final fit"
@@ -254,7 +250,7 @@ class FoldMethods:
                 self._stopped.fit(
                     self.pool, topics=fitting, progress=self._begin(RANKNET), pairs=shared.pairs
                 )
-                self._keep("ranknet-val", self._stopped.results_)
+                self._keep("ranknet-val", self._stopped.columns_)
                 self._descent_evaluations = self._stopped.n_evaluations_
 
     def _descend_ranknet(self) -> FoldChoice:
@@ -264,7 +260,7 @@ class FoldMethods:
             return self._start()
         tuner, pairs = self._with_ridge(self._ranknet_tuner()), {"pairs": self.shared.pairs}
         tuner.fit(self.pool, topics=topics, progress=self._begin(RANKNET), **pairs)
-        self._keep("ranknet", tuner.results_)
+        self._keep("ranknet", tuner.columns_)
         if not tuner.converged_:
             self._remark(f"{RANKNET} did not converge")
         return self._gradient_choice(RANKNET, tuner)
@@ -308,7 +304,7 @@ class FoldMethods:
     def _traced(self, *measures: Measure) -> Sequence[Measure]:
         return measures if self.shared.traced else ()
 
-    def _keep(self, name: str, table: pd.DataFrame) -> None:
+    def _keep(self, name: str, table: Columns) -> None:
         if self.shared.traced:
             self.traces[f"{name}-{self._suffix}"] = table
 
@@ -327,14 +323,14 @@ class FoldMethods:
     def direct(self, measure: Measure) -> FoldChoice:
         """Return Direct's setting: the best result of grid and climbs."""
         surface, ascent = self.shared.surface, self._ascents[measure]
-        self._keep(f"direct-{measure}", ascent.results_)
-        agreeing, climbs = ascent.n_agreeing_, len(ascent.ends_)
+        self._keep(f"direct-{measure}", ascent.columns_)
+        agreeing, climbs = ascent.n_agreeing_, len(ascent.end_columns_["start"])
         detail(
             f"{self.name}, {measure.title}, {DIRECT}: {agreeing} of {climbs} climbs end within {AGREEMENT:g}"
         )
         if agreeing == 1 < climbs:
             self._remark(f"{DIRECT}: no other climb ended within {AGREEMENT:g} of the best {measure.title}")
-        climbed = ascent.results_[list(surface.names)].to_numpy()
+        climbed = stack(ascent.columns_, surface.names)
         measured = np.unique(np.concatenate((surface.settings, climbed)), axis=0)
 
         def refit(pool: CandidatePool, start: Setting) -> Tuner:
@@ -363,7 +359,7 @@ class FoldMethods:
         tuner.fit(self.pool, **arguments)
         if not tuner.converged_:
             self._remark(f"{APPROX} did not converge")
-        self._keep(f"approx-{measure}", tuner.results_)
+        self._keep(f"approx-{measure}", tuner.columns_)
         return self._gradient_choice(APPROX, tuner)
 
     def _gradient_choice(self, name: str, tuner: GradientTuner | RidgeTuner) -> FoldChoice:
@@ -398,14 +394,14 @@ class FoldMethods:
         if self._stopped is None:
             return self._start()
         tuner = self._stopped.stop_on(self.pool, measure, topics=self._validation)
-        return FoldChoice(tuner.best_params_, self._descent_evaluations + len(tuner.results_))
+        return FoldChoice(tuner.best_params_, self._descent_evaluations + len(tuner.seconds_))
 
     def gradient_free(self, name: str, measure: Measure) -> FoldChoice:
         """Return the setting of SPSA or FDSA."""
         tuner = SEARCHES[name](
             measure, **self._search, evaluations=self.plan.evaluations, seed=self.plan.seed
         ).fit(self.pool, topics=self.fold.train, progress=self._show)
-        self._keep(f"{name}-{measure}", tuner.results_)
+        self._keep(f"{name}-{measure}", tuner.columns_)
         return FoldChoice(tuner.best_params_, tuner.n_evaluations_)
 
     def bagged(self, measure: Measure) -> FoldChoice:
@@ -469,8 +465,8 @@ class FoldMethods:
 
         self.shared.progress(stage, 0, 100)
         optimum.fit(self.pool, topics=self.fold.test, progress=show)
-        self._keep(f"certificate-{measure}", optimum.bounds_)
-        self._keep(f"boxes-{measure}", optimum.boxes_)
+        self._keep(f"certificate-{measure}", optimum.bound_columns_)
+        self._keep(f"boxes-{measure}", optimum.box_columns_)
         if optimum.stopped_ is not None:
             self.shared.tolerance = None
         return optimum

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lmtune.arrays import Booleans, Doubles
+from lmtune.arrays import Booleans, Columns, Doubles
 from lmtune.collections.folds import Fold
 from lmtune.measures.measure import Measure
 from lmtune.measures.significance.comparison import Gain, gains_over
@@ -20,7 +20,7 @@ from lmtune.showing import Plotted
 from lmtune.tuning.direct import Surface
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 DIRECT, RANKNET, APPROX, STOPPED, OPTIMAL = "Direct", "RankNet", "Approx", "RankNet-val", "Optimal"
 BAGGED = "Bagged"
@@ -169,7 +169,7 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
         Training and test topics.
     rows : tuple of Row
         Measure by measure: Default if requested, Direct, RankNet, Approx, optional methods, Optimal.
-    traces : dict of str to pandas.DataFrame
+    traces : dict of str to dict of str to numpy.ndarray
         Iterates of RankNet and Approx, evaluations of the others, progress of certificates, and the boxes
         that they did not exclude. The keys are names of files without extension.
     notes : tuple of str
@@ -190,7 +190,7 @@ class CollectionResult(Plotted, by="tuning_tables.result"):
     name: str
     folds: tuple[Fold, ...]
     rows: tuple[Row, ...]
-    traces: dict[str, pd.DataFrame]
+    traces: dict[str, Columns]
     notes: tuple[str, ...]
     model: str = "two-stage"
     surface: Surface | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lmtune.arrays import Doubles, Integers
+from lmtune.arrays import Columns, Doubles, Integers, stack
 from lmtune.candidates.pool import CandidatePool
 from lmtune.collections.folds import Fold
 from lmtune.errors import InputError
@@ -43,7 +43,7 @@ from lmtune.tuning.space import ParameterSpace
 from lmtune.tuning.surrogate import smooth_form
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 def run_experiment(
@@ -183,7 +183,7 @@ class _FoldResult(NamedTuple):
     """The fits of a fold by measure and row, each with the values of the test topics; traces and remarks."""
 
     fits: dict[tuple[Measure, str], tuple[Fit, Doubles]]
-    traces: dict[str, pd.DataFrame]
+    traces: dict[str, Columns]
     remarks: dict[str, str]
 
 
@@ -331,7 +331,7 @@ _POINTS = 31
 
 def measure_profiles(
     pool: CandidatePool, result: CollectionResult, plan: Plan, *, progress: Count = no_count
-) -> dict[str, pd.DataFrame]:
+) -> dict[str, Columns]:
     """Measure profiles: settings along each free parameter through Direct's setting.
 
     Parameters
@@ -347,7 +347,7 @@ def measure_profiles(
 
     Returns
     -------
-    dict of str to pandas.DataFrame
+    dict of str to dict of str to numpy.ndarray
         Tables by ``MEASURE-foldN``, with one row per setting: ``line`` (`BEST` and the parameter's name),
         ``position`` (the parameter's value), the parameters, and ``train`` and ``test`` (the measure's means
         on the fold's topics). Empty for models with one or two free parameters.
@@ -355,11 +355,11 @@ def measure_profiles(
     if len(plan.space.free) <= _PLANE:
         return {}
     fits = {row.measure: row.fits for row in result.rows if row.method == DIRECT}
-    lines: dict[str, pd.DataFrame] = {}
+    lines: dict[str, Columns] = {}
     for number, fold in enumerate(result.folds, 1):
         for measure in result.measures:
             table = _along(plan.space, fits[measure][number - 1])
-            settings = table[list(plan.space.names)].to_numpy(np.float64)
+            settings = stack(table, plan.space.names)
             for name, topics in (("train", fold.train), ("test", fold.test)):
                 how: Any = {"topics": pool.positions(topics), "depth": plan.depth}
                 table[name] = measure_settings(pool, settings, [measure], **how)[:, :, 0].mean(axis=0)
@@ -368,10 +368,8 @@ def measure_profiles(
     return lines
 
 
-def _along(space: ParameterSpace, fit: Fit) -> pd.DataFrame:
+def _along(space: ParameterSpace, fit: Fit) -> Columns:
     """Return the settings of the profiles through a fit's setting, which is included."""
-    import pandas as pd
-
     through = space.vector(fit.params)
     rows = [
         (f"{BEST}{parameter.name}", value, *space.with_value(through, axis, value).tolist())
@@ -379,4 +377,6 @@ def _along(space: ParameterSpace, fit: Fit) -> pd.DataFrame:
         for axis in [space.parameters.index(parameter)]
         for value in np.union1d(parameter.grid(_POINTS), through[axis]).tolist()
     ]
-    return pd.DataFrame(rows, columns=["line", "position", *space.names])
+    line, *numbers = zip(*rows, strict=True)
+    named = zip(("position", *space.names), map(np.array, numbers), strict=True)
+    return {"line": np.array(line, object), **dict(named)}

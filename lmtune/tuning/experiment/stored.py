@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lmtune.arrays import Columns, stack
 from lmtune.collections.collection import Collection
 from lmtune.collections.folds import Fold
 from lmtune.collections.loading import PARTS
@@ -32,7 +33,7 @@ from lmtune.tuning.experiment.result import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 PAGE = "report.html"
 """The page that ``lmtune report`` writes to the folder."""
@@ -235,20 +236,22 @@ def read_results(path: PathLike) -> StoredResults:
 
 def _near(folder: StoredFolder, margin: float) -> dict[str, NearOptimal]:
     """Read the near-optimal regions by collection."""
-    frame = folder.frame(NEAR, _TEXTS)
-    if frame is None or "bound" not in frame:  # Version 0.4 and earlier wrote boxes.
+    columns = folder.columns(NEAR, _TEXTS)
+    if columns is None or "bound" not in columns:  # Version 0.4 and earlier wrote boxes.
         return {}
+    collections, bounds = columns.pop("collection"), columns.pop("bound").astype(np.float64)
     regions = {}
-    for name, part in frame.groupby("collection", sort=False):
-        settings = part.drop(columns=["collection", "bound"]).dropna(axis=1, how="all")
-        names, bounds = tuple(settings.columns), part["bound"].to_numpy(np.float64)
-        regions[str(name)] = NearOptimal(names, settings.to_numpy(np.float64), bounds, margin)
+    for name in dict.fromkeys(collections.tolist()):
+        rows = collections == name
+        part = {key: column[rows] for key, column in columns.items() if not np.isnan(column[rows]).all()}
+        regions[name] = NearOptimal(tuple(part), stack(part, part), bounds[rows], margin)
     return regions
 
 
 def _lines(folder: StoredFolder, name: str) -> list[dict[str, Any]]:
-    frame = folder.frame(name, _TEXTS)
-    return [] if frame is None else frame.to_dict("records")  # type: ignore[return-value]
+    columns = folder.columns(name, _TEXTS) or {}
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _rows(folder: StoredFolder) -> dict[str, list[Row]]:
@@ -292,11 +295,11 @@ def _fit(line: Mapping[str, Any]) -> Fit:
     )
 
 
-def _traces(folder: StoredFolder, name: str) -> dict[str, pd.DataFrame]:
+def _traces(folder: StoredFolder, name: str) -> dict[str, Columns]:
     """Read a collection's traces, as far as the record lists them."""
     home = f"traces/{file_name(name)}/"
-    frames = {Path(file).stem: folder.frame(file) for file in folder.files if file.startswith(home)}
-    return {stem: frame for stem, frame in frames.items() if frame is not None}
+    tables = {Path(file).stem: folder.columns(file) for file in folder.files if file.startswith(home)}
+    return {stem: table for stem, table in tables.items() if table is not None}
 
 
 def take_final(

@@ -80,7 +80,7 @@ def test_a_folder_gives_all_pictures(kept: tuple[Path, CollectionResult], pictur
         approx = result.traces[f"approx-{measure}-fold1"]
         chosen = next(row for row in result.rows if (str(row.measure), row.method) == (measure, "Approx"))
         end = f"{chosen.fits[0].train_value:.4f}"
-        assert f"to {end} after {len(approx)} evaluations" in convergence.alt
+        assert f"to {end} after {len(approx['cost'])} evaluations" in convergence.alt
 
 
 @pytest.mark.slow
@@ -133,7 +133,7 @@ def test_paths_of_both_descents_are_on_the_surface(
     [picture] = [p for p in pictures if p.name.endswith("AP-fold1-surface")]
     drawn = [np.asarray(line.get_xydata()).tolist() for line in picture.figure.axes[0].get_lines()]
     for trace in ("ranknet-fold1", "approx-AP-fold1"):
-        for _, way in result.traces[trace].groupby("start"):
+        for _, way in pd.DataFrame(result.traces[trace]).groupby("start"):
             assert way[["lambda", "mu"]].to_numpy().tolist() in drawn
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from support import random_collection
 from toy_formulas import Mixed
@@ -75,7 +76,7 @@ def test_lines_go_along_each_parameter_through_directs_choice(
     assert list(lines) == ["AP-fold1", "P@10-fold1", "AP-fold2", "P@10-fold2"]
     for row in found.rows:
         for number, fit in enumerate(row.fits, 1) if row.method == DIRECT else ():
-            table = lines[f"{row.measure}-fold{number}"]
+            table = pd.DataFrame(lines[f"{row.measure}-fold{number}"])
             for name in (parameter.name for parameter in plan.space.free):
                 part = table[table["line"] == f"{BEST}{name}"]
                 value = fit.params[name]
