@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from lmtune.errors import InputError, PathLike
-from lmtune.io.files import SUFFIXES
+from lmtune.io.files import SUFFIXES, read_bytes
 from lmtune.io.topics import TOPIC_FORMATS
+from lmtune.strict_json import parse_json
 
 Role = Literal["topics", "qrels"]
 PYDOCS = "pydocs"
@@ -83,10 +84,10 @@ def find_named(role: Role, name: str, home: PathLike = ".") -> Path:
     role : {"topics", "qrels"}
         The kind of file.
     name : str
-        In this order: a name of `named_files`, a path, or a name in pyserini. Files of pyserini come from its
-        cache, or are downloaded if pyserini is installed.
+        In this order: a name of `named_files`, a name or alias of Castorini, a path, or a name in pyserini.
+        Files of pyserini come from its cache, or are downloaded if pyserini is installed.
     home : path-like
-        The folder with ``topics/`` and ``qrels/``.
+        The folder with ``topics/`` and ``qrels/``; a clone of ``castorini/eval`` also has lists of names.
 
     Returns
     -------
@@ -99,7 +100,7 @@ def find_named(role: Role, name: str, home: PathLike = ".") -> Path:
         If neither the name nor the file exists, several files have the name, or the download fails.
     """
     names = named_files(role, home)
-    files = names.get(name, [])
+    files = names.get(name) or _registered(role, name, home)
     if len(files) > 1:
         raise InputError(
             f"several {role} files have this name",
@@ -123,6 +124,21 @@ def find_named(role: Role, name: str, home: PathLike = ".") -> Path:
         if path.exists():
             what = "is a folder" if path.is_dir() else "not a regular file"
     raise InputError(f"{role}: {what}", value=name, accepted=f"{known} or the path of a file")
+
+
+def _registered(role: Role, name: str, home: PathLike) -> list[Path]:
+    """Return the file that has a name or an alias in the lists of a clone of ``castorini/eval``."""
+    known, aliases = (Path(home, f"{role}{end}.json") for end in ("", "-aliases"))
+    if not (known.is_file() and aliases.is_file()):
+        return []
+    try:
+        files, others = (parse_json(read_bytes(path)) for path in (known, aliases))
+        canonical = next((one for one, also in others.items() if name in also), name)
+        entry = files.get(canonical, "")
+        file = Path(home, role, entry if isinstance(entry, str) else entry["path"])
+    except (ValueError, TypeError, AttributeError, KeyError):  # other files of these names
+        return []
+    return [file] if file.is_file() else []
 
 
 LUCENE, SHARDED = "lucene:", "sharded:"

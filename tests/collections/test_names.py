@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lmtune.collections.names import find_named, named_files
+from lmtune.collections.names import Role, find_named, named_files
 from lmtune.errors import InputError
 
 
@@ -60,3 +61,24 @@ def test_errors_say_what_there_is(role: Any, name: Any, message: str) -> None:
 def test_without_named_files_the_error_says_where_they_go(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"qrels/qrels\.NAME\.txt"):
         find_named("qrels", "nope", tmp_path)
+
+
+def test_names_and_aliases_of_castorinis_lists_are_found(tmp_path: Path) -> None:
+    lists: dict[Role, Any] = {
+        "topics": {"adhoc.401-450": {"path": "topics.401.txt", "reader_class": "TrecTopicReader"}},
+        "qrels": {"adhoc.401-450": "qrels.401.trec", "gone": "qrels.gone.txt"},
+    }
+    for role, files in lists.items():
+        (tmp_path / role).mkdir()
+        (tmp_path / f"{role}.json").write_text(json.dumps(files))
+        (tmp_path / f"{role}-aliases.json").write_text(json.dumps({"adhoc.401-450": ["trec8-adhoc"]}))
+    (tmp_path / "topics/topics.401.txt").touch()
+    (tmp_path / "qrels/qrels.401.trec").touch()
+    for name in ("adhoc.401-450", "trec8-adhoc"):
+        assert find_named("topics", name, tmp_path) == tmp_path / "topics/topics.401.txt"
+        assert find_named("qrels", name, tmp_path) == tmp_path / "qrels/qrels.401.trec"
+    for content in ("{}", "[]", '{"x": 1}', "no JSON"):
+        for name in ("gone", "x"):
+            with pytest.raises(InputError, match="no such name or file"):
+                find_named("qrels", name, tmp_path)
+        (tmp_path / "qrels.json").write_text(content)
