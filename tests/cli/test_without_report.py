@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -94,10 +95,19 @@ def test_data_frames_and_pictures_name_the_extra(
     pool = lmtune.CandidatePool.build(index, topics, qrels)
     grid = lmtune.GridSearch("AP", shape=(2, 2)).fit(pool)
     assert "Best setting" in repr(pool) + grid._repr_html_()
-    for frame in (lambda: grid.results_, grid.to_frame, lambda: lmtune.run_frame([])):
+    frames: list[Callable[[], object]] = [
+        lambda: grid.results_,
+        lambda: grid.to_frame(),
+        lambda: lmtune.run_frame([]),
+    ]
+    for frame in frames:
         with pytest.raises(MissingExtraError, match=r"a data frame needs the 'report' extra.*\[report\]"):
             frame()
-    for draw in (grid.plot, lambda: topic_differences([0.5], [0.3], measure="AP")):
+    pictures: list[Callable[[], object]] = [
+        lambda: grid.plot(),
+        lambda: topic_differences([0.5], [0.3], measure="AP"),
+    ]
+    for draw in pictures:
         with pytest.raises(MissingExtraError, match=r"a picture needs the 'report' extra.*\[report\]"):
             draw()
     monkeypatch.setattr("sys.argv", ["lmtune", "plot", "nowhere"])
