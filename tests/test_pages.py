@@ -46,6 +46,7 @@ RECORDS = {
 """Pages whose commands took minutes to hours; their tables name some without all that they need."""
 
 GPU, LONG, CLUSTER = "a GPU", "minutes to hours", "a Dask cluster (tests/test_parallel.py has one)"
+BUCKET = "object storage (tests/io/test_remote.py has some in memory)"
 LUCENE = "Java and an index of Lucene's (tests/index/lucene has both)"
 NOT_RUN = {
     "README.md": {
@@ -57,6 +58,8 @@ NOT_RUN = {
         "tune my-collection --workers 8": "eight processes (tests/test_parallel.py has two)",
         "index my-collection --shards 4": CLUSTER,
         "tune my-collection --index sharded:indexes/mine": CLUSTER,
+        "tune s3://bucket/my-collection": BUCKET,
+        "evaluate s3://bucket/qrels.txt": BUCKET,
     },
     "docs/howto/deploy.md": {
         "check-run cluster.run": "a run of the reader's own cluster",

@@ -17,6 +17,7 @@ from lmtune.collections.paper import PAPER_COLLECTIONS, load_paper_collection
 from lmtune.errors import InputError, PathLike, name_of
 from lmtune.io.files import near_names
 from lmtune.io.qrels import read_qrels
+from lmtune.io.remote import local_copy
 from lmtune.io.topics import TOPIC_FORMATS, read_topics
 from lmtune.progress import detail, note
 
@@ -273,7 +274,7 @@ def load(
     name : path-like, optional
         ``pydocs`` (embedded), ``irds:ID`` (ir_datasets), a folder, or a name in
         `lmtune.collections.paper.PAPER_COLLECTIONS`, for which you need an index of the documents. Without a
-        name, `documents`, `topics` and `qrels` are required.
+        name, `documents`, `topics` and `qrels` are required. Paths may be URLs that fsspec reads.
     documents : path-like, optional
         A document file, or a folder of them, instead of the collection's documents.
     topics, qrels : path-like, optional
@@ -307,6 +308,7 @@ def load(
     >>> load("pydocs").name
     'pydocs'
     """
+    name, documents = (path and local_copy(path) for path in (name, documents))
     paths: dict[Part, PathLike | None] = {"documents": documents, "topics": topics, "qrels": qrels}
     loaded = _load(name, paths, split, topic_fields, need, home)
     return replace(loaded, exclude_self=excludes_self(name))
@@ -376,21 +378,21 @@ def files_of(
 
 def splits_of(name: PathLike | None) -> list[str]:
     """Return the names of a folder's splits; an empty list for other collections."""
-    return [] if name is None or _is_known(name) else splits(name)
+    return [] if name is None or _is_known(name) else splits(local_copy(name))
 
 
 def is_beir(name: PathLike | None) -> bool:
     """Return whether a folder has BEIR's layout."""
     return (
         bool(splits_of(name))
-        and Path(str(name), "qrels").is_dir()
-        and any(Path(str(name)).glob("corpus.jsonl*"))
+        and Path(folder := local_copy(str(name)), "qrels").is_dir()
+        and any(Path(folder).glob("corpus.jsonl*"))
     )
 
 
 def check_exists(name: PathLike) -> None:
     """Raise `InputError` unless a name is that of a known collection or an existing folder."""
-    home = Path(name)
+    home = Path(local_copy(name))
     if not (_is_known(name) or name in PAPER_COLLECTIONS or home.is_dir()):
         near = [folder for folder in near_names(home) if home.with_name(folder).is_dir()]
         known = ", ".join((*near, *(known for known, _ in available())))

@@ -10,6 +10,7 @@ from typing import Literal
 
 from lmtune.errors import InputError, PathLike
 from lmtune.io.files import SUFFIXES, read_bytes
+from lmtune.io.remote import is_remote, local_copy
 from lmtune.io.topics import TOPIC_FORMATS
 from lmtune.strict_json import parse_json
 
@@ -84,8 +85,8 @@ def find_named(role: Role, name: str, home: PathLike = ".") -> Path:
     role : {"topics", "qrels"}
         The kind of file.
     name : str
-        In this order: a name of `named_files`, a name or alias of Castorini, a path, or a name in pyserini.
-        Files of pyserini come from its cache, or are downloaded if pyserini is installed.
+        In this order: a name of `named_files`, a name or alias of Castorini, a path or URL, or a name in
+        pyserini. Files of pyserini come from its cache, or are downloaded if pyserini is installed.
     home : path-like
         The folder with ``topics/`` and ``qrels/``; a clone of ``castorini/eval`` also has lists of names.
 
@@ -110,6 +111,8 @@ def find_named(role: Role, name: str, home: PathLike = ".") -> Path:
     if files:
         return files[0]
     path = Path(name)
+    if is_remote(name):
+        return Path(local_copy(name))
     if is_file(name):
         return path
     if _NAME.fullmatch(name) and not re.search(_FORMATS, name) and not path.exists():
@@ -151,8 +154,8 @@ def find_index(name: str) -> str:
     Parameters
     ----------
     name : str
-        The folder of an index; the prefixes ``lucene:`` and ``sharded:`` are optional. ``lucene:NAME`` is an
-        index of pyserini, which is not checked here.
+        The folder of an index, or its URL; the prefixes ``lucene:`` and ``sharded:`` are optional.
+        ``lucene:NAME`` is an index of pyserini, which is not checked here.
 
     Returns
     -------
@@ -166,7 +169,9 @@ def find_index(name: str) -> str:
     """
     if name.startswith(LUCENE) and "/" not in name:
         return name
-    folder = Path(name.removeprefix(LUCENE).removeprefix(SHARDED))
+    prefix = next((kind for kind in (LUCENE, SHARDED) if name.startswith(kind)), "")
+    folder = Path(local_copy(name.removeprefix(prefix)))
+    name = f"{prefix}{folder}"
     if not folder.is_dir():
         raise InputError(
             "there is no index here",

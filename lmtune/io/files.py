@@ -19,6 +19,7 @@ from typing import IO, Any, BinaryIO, Literal, TextIO, cast, overload
 
 from lmtune.errors import FilePosition, InputError, PathLike
 from lmtune.io.locks import temporary
+from lmtune.io.remote import local_copy
 
 LONGEST_LINE_BYTES = 256 << 20
 """Maximum length of a line or a TREC document, in bytes."""
@@ -172,7 +173,7 @@ def open_bytes(path: PathLike) -> BinaryIO:
     ----------
     path : path-like
         A plain file, or a compressed file with suffix ``.gz``, ``.bz2`` or ``.zst`` (upper or lower case), of
-        one or more members.
+        one or more members; also a URL (see `lmtune.io.remote`).
 
     Returns
     -------
@@ -185,7 +186,7 @@ def open_bytes(path: PathLike) -> BinaryIO:
         If the file is missing, a directory or unreadable.
     """
     try:
-        raw = Path(path).open("rb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - the caller closes
+        raw = Path(local_copy(path)).open("rb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - the caller closes
     except OSError as error:
         raise unreadable(path, error) from error
     if not is_compressed(path):

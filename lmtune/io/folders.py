@@ -19,6 +19,7 @@ from lmtune.errors import InputError, PathLike
 from lmtune.io.digests import digest, unsealed
 from lmtune.io.files import add_file_name, check_no_directory, unwritable
 from lmtune.io.locks import ASIDE, is_temporary, remove, remove_leftovers, temporary, temporary_path
+from lmtune.io.remote import is_remote
 
 
 class FolderKind(NamedTuple):
@@ -291,6 +292,8 @@ def check_writable(path: PathLike) -> None:
 
     If parent folders are missing, the temporary file is made in the closest existing one.
     """
+    if is_remote(path):
+        raise InputError("object storage is only read", file=path, accepted="a local path")
     target = Path(os.path.realpath(path))
     try:
         if target.exists() and not (target.is_file() or target.is_dir()):
