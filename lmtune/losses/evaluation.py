@@ -32,6 +32,7 @@ _R = TypeVar("_R")
 
 # Each query's loss, and its gradient in the scores (None if it was not requested).
 LossAndGradient = tuple[Tensor, Tensor | None]
+_LossAndScaledGradient = tuple[Tensor, Tensor | None, Tensor | None]
 
 
 def eager(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -54,10 +55,10 @@ def with_gradient(scores: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
     a large loss scale is applied.
     """
     kind = torch.float64 if scores.dtype == torch.float64 else torch.float32
-    return _differentiable(scores, lambda _wanted: (value.to(kind, copy=True), gradient.to(kind)))
+    return _differentiable(scores, lambda _wanted: (value.to(kind, copy=True), gradient.to(kind), None))
 
 
-def _differentiable(scores: Tensor, compute: Callable[[bool], LossAndGradient]) -> Tensor:
+def _differentiable(scores: Tensor, compute: Callable[[bool], _LossAndScaledGradient]) -> Tensor:
     """Return losses computed by `compute`, connected to the scores for autograd.
 
     A query's loss depends only on its own scores. Therefore `compute` returns the gradient in the forward
@@ -69,7 +70,9 @@ def _differentiable(scores: Tensor, compute: Callable[[bool], LossAndGradient]) 
     scores : Tensor of shape (queries, items)
         The caller's scores.
     compute : callable
-        Takes a boolean, whether the gradient is needed. Runs with autocast disabled.
+        Takes a boolean, whether the gradient is needed. Runs with autocast disabled. Returns the losses, the
+        gradient and its factors, of shape (queries,) or (), or None for 1: the backward pass scales the
+        gradient anyway.
 
     Returns
     -------
@@ -80,23 +83,22 @@ def _differentiable(scores: Tensor, compute: Callable[[bool], LossAndGradient]) 
 
 class _Scaled(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, compute: Callable[[bool], LossAndGradient]) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, compute: Callable[[bool], _LossAndScaledGradient]) -> Tensor:
         wanted = ctx.needs_input_grad[0]
         with autocast(scores.device, bf16=False):
-            losses, gradient = compute(wanted)
+            losses, gradient, factors = compute(wanted)
         if wanted:
-            ctx.save_for_backward(scores, gradient)
+            ctx.save_for_backward(scores, gradient, factors)
         return losses
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
-        scores, gradient = ctx.saved_tensors
+        scores, gradient, factors = ctx.saved_tensors
         if torch.is_grad_enabled():
             gradient = _Constant.apply(gradient, scores)  # type: ignore[no-untyped-call]
-        elif gradient.device.type == "cpu":
-            product = outer.numpy()[..., None] * gradient.numpy()
-            return torch.from_numpy(product).to(scores.dtype), None
-        return (outer.unsqueeze(-1) * gradient).to(scores.dtype), None
+        scale = outer if factors is None else outer * factors
+        product = gradient * scale.unsqueeze(-1)
+        return product if product.dtype == scores.dtype else product.to(scores.dtype), None
 
 
 class _Constant(torch.autograd.Function):
@@ -284,7 +286,7 @@ def _real(labels: Tensor) -> Tensor | None:
     return torch.from_numpy(~padding) if padding.any() else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PaddedLists:
     """The items of some queries, padded to one length, contiguous and detached from autograd.
 
@@ -297,13 +299,13 @@ class PaddedLists:
         float32 or float64; 0 on padding.
     labels : Tensor of shape (queries, items)
         Of the scores' type; at least 0, or -1 for an invalid label (see `wrong`); 0 on padding.
-    mask : bool Tensor of shape (queries, items)
-        False on padding.
+    real : bool Tensor of shape (queries, items), optional
+        False on padding; None if there is no padding.
     """
 
     scores: Tensor
     labels: Tensor
-    mask: Tensor
+    real: Tensor | None
 
     @classmethod
     def of(cls, scores: Tensor, labels: Tensor, mask: Tensor | None) -> PaddedLists:
@@ -316,28 +318,46 @@ class PaddedLists:
             a label is negative or NaN, on the CPU only; see `wrong`.
         """
         check_lists(scores, labels, mask)
-        padded = mask is not None
-        if mask is None:
-            mask = torch.from_numpy(np.ones(scores.shape, bool)).to(scores.device)
-        scores, labels, mask = (
-            wide(scores.detach()).contiguous(),
-            labels.detach().contiguous(),
-            mask.contiguous(),
-        )
+        scores, labels = wide(scores.detach()).contiguous(), labels.detach().contiguous()
+        mask = None if mask is None else mask.contiguous()
         if not on_cpu(scores):
-            labels = torch.where(mask, labels, 0).to(scores.dtype)
-            labels = torch.where(labels >= 0, labels, -1)  # also replaces NaN, which cannot be sorted
-            return cls(torch.where(mask, scores, 0), labels, mask)
-        real, score, label = mask.numpy(), scores.numpy(), wide(labels).numpy()
-        if padded:
-            score, label = np.where(real, score, score.dtype.type(0)), np.where(real, label, 0)
+            if mask is not None:
+                scores, labels = torch.where(mask, scores, 0), torch.where(mask, labels, 0)
+            labels = labels.to(scores.dtype)
+            # This also replaces NaN, which cannot be sorted.
+            return cls(scores, torch.where(labels >= 0, labels, -1), mask)
+        label = wide(labels).numpy()
+        if mask is not None:
+            real, score = mask.numpy(), scores.numpy()
+            scores = torch.from_numpy(np.where(real, score, score.dtype.type(0)))
+            label = np.where(real, label, 0)
         if not label.min(initial=0) >= 0:
             raise InputError(
                 "a label is negative or NaN",
                 value=label[~(label >= 0)][0].item(),
                 accepted="0 or more; without a mask, -1 marks padding",
             )
-        return cls(torch.from_numpy(score), torch.from_numpy(label.astype(score.dtype, copy=False)), mask)
+        return cls(scores, torch.from_numpy(label).to(scores.dtype), mask)
+
+    @functools.cached_property
+    def mask(self) -> Tensor:
+        """The mask `real`, made if there is no padding; bool, shape (queries, items)."""
+        if self.real is not None:
+            return self.real
+        if self.on_cpu:
+            return torch.from_numpy(np.ones(self.scores.shape, bool))
+        return torch.ones_like(self.scores, dtype=torch.bool)
+
+    @functools.cached_property
+    def lengths(self) -> Tensor:
+        """Numbers of items, at least 1, of the scores' type; shape (queries, 1), or () without padding."""
+        if self.real is None:
+            return self.scores.new_tensor(max(self.scores.shape[1], 1))
+        return self.real.sum(dim=1, keepdim=True, dtype=self.scores.dtype).clamp(min=1)
+
+    def cleared(self, values: Tensor, filling: float = 0) -> Tensor:
+        """Return values of shape (queries, items), replaced by `filling` on padding."""
+        return values if self.real is None else torch.where(self.real, values, filling)
 
     @property
     def on_cpu(self) -> bool:
@@ -357,7 +377,7 @@ class PaddedLists:
     def relevant(self) -> Tensor:
         """Mask of queries with a label above 0, bool, shape (queries,)."""
         if self.on_cpu:
-            return torch.from_numpy(self.labels.numpy().max(axis=1, initial=0) > 0)
+            return torch.from_numpy(self.labels.numpy().any(axis=1))
         return (self.labels > 0).any(dim=1)
 
     def by_label(self, order: NDArray[np.int64] | None = None) -> ByLabel:
@@ -420,7 +440,7 @@ def check_lists(scores: Tensor, labels: Tensor, mask: Tensor | None) -> None:
 
 def on_cpu(values: Tensor) -> bool:
     """Return whether a tensor is on the CPU, where reading values does not synchronise a device."""
-    return values.device.type == "cpu"
+    return values.is_cpu
 
 
 def wide(values: Tensor) -> Tensor:
@@ -549,20 +569,22 @@ def evaluate(
         wrong = "no kernel supports these options" if lists.on_cpu else "the kernels run only on the CPU"
         raise InputError(wrong, value=str(lists.scores.device), accepted="torch")
 
-    def compute(gradient_wanted: bool) -> LossAndGradient:
+    def compute(gradient_wanted: bool) -> _LossAndScaledGradient:
         if in_kernels and lists.on_cpu and batch.backend != "torch":
             losses, gradient = in_kernels(lists)
         else:
             losses, gradient = in_torch(lists, gradient_wanted)
-        return _reduced(lists, losses, gradient if gradient_wanted else None, batch.reduce)
+        losses, share = _reduced(lists, losses, batch.reduce)
+        return losses, gradient, share
 
     return _differentiable(scores, compute)
 
 
-def _reduced(lists: PaddedLists, losses: Tensor, gradient: Tensor | None, reduce: Reduce) -> LossAndGradient:
-    """Reduce losses of queries to what a loss returns, and scale their gradient alike."""
+def _reduced(lists: PaddedLists, losses: Tensor, reduce: Reduce) -> tuple[Tensor, Tensor]:
+    """Reduce losses of queries to what a loss returns; return also each query's share in it, (queries,)."""
     if lists.on_cpu:
-        return _reduced_arrays(lists, losses.numpy(), None if gradient is None else gradient.numpy(), reduce)
+        arrays = _reduced_arrays(lists, losses.numpy(), reduce)
+        return torch.from_numpy(arrays[0]), torch.from_numpy(arrays[1])
     counted = lists.relevant
     losses = torch.where(counted, losses, 0).masked_fill(lists.wrong, torch.nan)
     share = counted.to(losses.dtype)
@@ -571,22 +593,19 @@ def _reduced(lists: PaddedLists, losses: Tensor, gradient: Tensor | None, reduce
     if reduce == "mean":
         count = counted.sum().clamp(min=1)
         losses, share = losses / count, share / count
-    return losses, None if gradient is None else gradient * share[:, None]
+    return losses, share
 
 
 def _reduced_arrays(
-    lists: PaddedLists, losses: NDArray[Any], gradient: NDArray[Any] | None, reduce: Reduce
-) -> LossAndGradient:
+    lists: PaddedLists, losses: NDArray[Any], reduce: Reduce
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Do the same as `_reduced` in NumPy: for so few numbers, torch takes ten times as long."""
     counted, number = lists.relevant.numpy(), losses.dtype.type
-    losses, share = np.where(counted, losses, number(0)), counted.astype(losses.dtype)
-    if reduce != "none":
-        losses = losses.sum()
-    if reduce == "mean":
-        count = number(max(counted.sum(), 1))
-        losses, share = losses / count, share / count
-    scaled = None if gradient is None else torch.from_numpy(gradient * share[:, None])
-    return torch.from_numpy(np.asarray(losses)), scaled
+    count = np.count_nonzero(counted)
+    if count < counted.size:
+        losses = np.where(counted, losses, number(0))
+    divisor = number(max(count, 1) if reduce == "mean" else 1)
+    return np.asarray(losses if reduce == "none" else losses.sum() / divisor), counted / divisor
 
 
 def by_triton(
@@ -600,13 +619,13 @@ def by_triton(
     kernels = getattr(importlib.import_module(f"lmtune.losses.{module}"), function)
     check_lists(scores, labels, mask)
 
-    def compute(gradient_wanted: bool) -> LossAndGradient:
+    def compute(gradient_wanted: bool) -> _LossAndScaledGradient:
         del gradient_wanted  # always computed, together with the losses
         real = scores.new_ones((1,), dtype=torch.bool).expand_as(scores) if mask is None else mask
         losses, gradient, counted = kernels(scores.detach(), labels.detach(), real, **options)
-        if reduce == "none":
-            return losses, gradient
-        share = counted.sum().clamp(min=1).reciprocal() if reduce == "mean" else counted.new_ones(())
-        return losses.sum() * share, gradient * share
+        if reduce != "mean":
+            return losses if reduce == "none" else losses.sum(), gradient, None
+        share = counted.sum().clamp(min=1).reciprocal()
+        return losses.sum() * share, gradient, share
 
     return _differentiable(scores, compute)

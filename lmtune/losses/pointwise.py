@@ -71,9 +71,9 @@ def binary_cross_entropy(
         s, target = lists.scores, lists.labels.sign()
         if smoothing:
             target = target * (1 - smoothing) + smoothing / 2
-        share = lists.mask / lists.mask.sum(dim=1, keepdim=True).clamp(min=1).to(s.dtype)
-        losses = torch.linalg.vecdot(functional.softplus(s) - s * target, share)
-        return losses, (s.sigmoid() - target) * share if gradient_wanted else None
+        costs = lists.cleared(functional.softplus(s) - s * target)
+        losses = (costs.sum(dim=1, keepdim=True) / lists.lengths).squeeze(1)
+        return losses, lists.cleared(s.sigmoid() - target) / lists.lengths if gradient_wanted else None
 
     return evaluate(LossCall(scores, labels, mask, reduce, "auto"), cross_entropy, cross_entropy)
 
@@ -123,11 +123,10 @@ def margin_mse(
     """
 
     def squares(lists: PaddedLists, gradient_wanted: bool = True) -> LossAndGradient:
-        items = lists.mask.sum(dim=1, keepdim=True).to(lists.scores.dtype)
+        items = lists.lengths
 
         def centred(values: Tensor) -> Tensor:
-            mean = values.sum(dim=1, keepdim=True) / items.clamp(min=1)
-            return torch.where(lists.mask, values - mean, 0)
+            return lists.cleared(values - values.sum(dim=1, keepdim=True) / items)
 
         # Centre the scores before subtracting labels: differences of large scores stay accurate.
         distance = centred(centred(lists.scores) - lists.labels)
