@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import importlib
 import inspect
-import math
 import os
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 from lmtune.devices import autocast
 from lmtune.errors import InputError
 from lmtune.losses.packing_kernels import ByLabel
+from lmtune.losses.reduction_kernels import reduce_losses
 from lmtune.options import check, option
 from lmtune.progress import note
 from lmtune.threads import cores, over_slices
@@ -70,9 +70,8 @@ def _differentiable(scores: Tensor, compute: Callable[[bool], _LossAndScaledGrad
     scores : Tensor of shape (queries, items)
         The caller's scores.
     compute : callable
-        Takes a boolean, whether the gradient is needed. Runs with autocast disabled. Returns the losses, the
-        gradient and its factors, of shape (queries,) or (), or None for 1: the backward pass scales the
-        gradient anyway.
+        Takes a boolean, whether the gradient is needed. Returns the losses, the gradient and its factors,
+        of shape (queries, 1) or (), or None for 1: the backward pass scales the gradient anyway.
 
     Returns
     -------
@@ -85,8 +84,7 @@ class _Scaled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, compute: Callable[[bool], _LossAndScaledGradient]) -> Tensor:
         wanted = ctx.needs_input_grad[0]
-        with autocast(scores.device, bf16=False):
-            losses, gradient, factors = compute(wanted)
+        losses, gradient, factors = compute(wanted)
         if wanted:
             ctx.save_for_backward(scores, gradient, factors)
         return losses
@@ -96,8 +94,8 @@ class _Scaled(torch.autograd.Function):
         scores, gradient, factors = ctx.saved_tensors
         if torch.is_grad_enabled():
             gradient = _Constant.apply(gradient, scores)  # type: ignore[no-untyped-call]
-        scale = outer if factors is None else outer * factors
-        product = gradient * scale.unsqueeze(-1)
+        scale = outer.unsqueeze(-1) if outer.ndim else outer
+        product = gradient * (scale if factors is None else scale * factors)
         return product if product.dtype == scores.dtype else product.to(scores.dtype), None
 
 
@@ -177,8 +175,9 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
     @eager
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        names = declared_options(call).__dataclass_fields__
-        _check_options(call, tuple((name, value) for name, value in kwargs.items() if name in names))
+        if kwargs:
+            names = declared_options(call).__dataclass_fields__
+            _check_options(call, tuple((name, value) for name, value in kwargs.items() if name in names))
         return function(*args, **kwargs)
 
     return call
@@ -228,11 +227,19 @@ def as_padded(
     >>> scores.tolist(), labels.tolist(), mask.tolist()
     ([[1.0, 1.0], [1.0, 0.0]], [[0, 2], [1, -1]], [[True, True], [True, False]])
     """
+    score, label, real = _aligned(scores, labels, mask)
+    return score, label, _real(label) if real is None else real
+
+
+def _aligned(
+    scores: Scores, labels: Labels, mask: Tensor | ArrayLike | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Do the same as `as_padded`, except that labels of padding are not searched for."""
     if isinstance(scores, Tensor) and not scores.is_nested:
         label = _tensor(labels, scores)
         one_list = label.ndim == 1
         score, label = _lists(scores, one_list), _lists(label, one_list)
-        return score, label, _real(label) if mask is None else _lists(_tensor(mask, scores), one_list)
+        return score, label, None if mask is None else _lists(_tensor(mask, scores), one_list)
     if mask is not None:
         raise InputError(
             "a mask was passed with lists of different lengths", accepted="no mask: such lists are not padded"
@@ -311,6 +318,8 @@ class PaddedLists:
     def of(cls, scores: Tensor, labels: Tensor, mask: Tensor | None) -> PaddedLists:
         """Check the input of a loss and set scores and labels to 0 on padding.
 
+        Without a mask, label -1 marks padding.
+
         Raises
         ------
         InputError
@@ -319,19 +328,22 @@ class PaddedLists:
         """
         check_lists(scores, labels, mask)
         scores, labels = wide(scores.detach()).contiguous(), labels.detach().contiguous()
-        mask = None if mask is None else mask.contiguous()
         if not on_cpu(scores):
-            if mask is not None:
-                scores, labels = torch.where(mask, scores, 0), torch.where(mask, labels, 0)
-            labels = labels.to(scores.dtype)
-            # This also replaces NaN, which cannot be sorted.
-            return cls(scores, torch.where(labels >= 0, labels, -1), mask)
+            mask = labels != PADDING if mask is None else mask.contiguous()
+            labels = torch.where(mask, labels, 0).to(scores.dtype)
+            labels = torch.where(labels >= 0, labels, -1)  # also replaces NaN, which cannot be sorted
+            return cls(torch.where(mask, scores, 0), labels, mask)
         label = wide(labels).numpy()
+        lowest = label.min(initial=0)
+        if mask is None and not lowest >= 0:
+            mask = _real(labels)
         if mask is not None:
+            mask = mask.contiguous()
             real, score = mask.numpy(), scores.numpy()
             scores = torch.from_numpy(np.where(real, score, score.dtype.type(0)))
             label = np.where(real, label, 0)
-        if not label.min(initial=0) >= 0:
+            lowest = label.min(initial=0)
+        if not lowest >= 0:
             raise InputError(
                 "a label is negative or NaN",
                 value=label[~(label >= 0)][0].item(),
@@ -382,7 +394,7 @@ class PaddedLists:
 
     def by_label(self, order: NDArray[np.int64] | None = None) -> ByLabel:
         """Sort each query's items by falling label, or use the given order; CPU only."""
-        scores, labels, mask = self.scores.numpy(), self.labels.numpy(), self.mask.numpy()
+        scores, labels, mask = self.arrays()
         order = self._falling_order(labels) if order is None else order
         return ByLabel(scores, labels, order, mask.sum(axis=1))
 
@@ -392,6 +404,10 @@ class PaddedLists:
 
     def _falling_order(self, values: NDArray[Any]) -> NDArray[np.int64]:
         return np.argsort(np.where(self.mask.numpy(), -values, values.dtype.type(np.inf)), axis=1)
+
+    def arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+        """Return scores, labels and mask as arrays; CPU only."""
+        return self.scores.numpy(), self.labels.numpy(), self.mask.numpy()
 
     def number(self, value: float) -> Any:
         """Convert a number to the scores' NumPy type; CPU only."""
@@ -478,13 +494,11 @@ def run_kernel(
     queries, items = scores.shape
     kind = np.float64 if double else scores.dtype
     out = np.empty(queries, kind), np.zeros(scores.shape, kind)
-    many = queries * items**2 >= _MANY_PAIRS
-    over_slices(
-        lambda part: kernel(part.start, part.stop, *inputs, *out),
-        queries,
-        threads=min(cores(), torch.get_num_threads()) if many else 1,
-        seconds=math.inf if many else 0.0,
-    )
+    if queries * items**2 < _MANY_PAIRS:
+        kernel(0, queries, *inputs, *out)
+    else:
+        threads = min(cores(), torch.get_num_threads())
+        over_slices(lambda part: kernel(part.start, part.stop, *inputs, *out), queries, threads=threads)
     losses, gradients = (torch.from_numpy(array.astype(scores.dtype, copy=False)) for array in out)
     return losses, gradients
 
@@ -560,10 +574,10 @@ def evaluate(
         If the lists are invalid, or ``backend="kernels"`` and the scores are not on the CPU. On other
         devices a query with an invalid label has loss NaN instead, which needs no synchronisation.
     """
-    scores, labels, mask = as_padded(batch.scores, batch.labels, batch.mask)
+    scores, labels, mask = _aligned(batch.scores, batch.labels, batch.mask)
     elsewhere = batch.backend == "torch" or (batch.backend == "auto" and not on_cpu(scores))
     if in_triton is not None and elsewhere and scores.numel() and is_fused(scores):
-        return by_triton(scores, labels, mask, batch.reduce, *in_triton)
+        return by_triton(scores, labels, _real(labels) if mask is None else mask, batch.reduce, *in_triton)
     lists = PaddedLists.of(scores, labels, mask)
     if batch.backend == "kernels" and not (lists.on_cpu and in_kernels):
         wrong = "no kernel supports these options" if lists.on_cpu else "the kernels run only on the CPU"
@@ -573,7 +587,8 @@ def evaluate(
         if in_kernels and lists.on_cpu and batch.backend != "torch":
             losses, gradient = in_kernels(lists)
         else:
-            losses, gradient = in_torch(lists, gradient_wanted)
+            with autocast(scores.device, bf16=False):
+                losses, gradient = in_torch(lists, gradient_wanted)
         losses, share = _reduced(lists, losses, batch.reduce)
         return losses, gradient, share
 
@@ -581,10 +596,12 @@ def evaluate(
 
 
 def _reduced(lists: PaddedLists, losses: Tensor, reduce: Reduce) -> tuple[Tensor, Tensor]:
-    """Reduce losses of queries to what a loss returns; return also each query's share in it, (queries,)."""
+    """Reduce losses of queries to what a loss returns; return also each query's share in it, (queries, 1)."""
     if lists.on_cpu:
-        arrays = _reduced_arrays(lists, losses.numpy(), reduce)
-        return torch.from_numpy(arrays[0]), torch.from_numpy(arrays[1])
+        values = losses.numpy()
+        kept, shares, total = np.empty_like(values), np.empty_like(values), np.empty(1, values.dtype)
+        reduce_losses(lists.labels.numpy(), values, reduce == "mean", kept, shares, total)
+        return torch.from_numpy(kept if reduce == "none" else total.reshape(())), torch.from_numpy(shares[:, None])
     counted = lists.relevant
     losses = torch.where(counted, losses, 0).masked_fill(lists.wrong, torch.nan)
     share = counted.to(losses.dtype)
@@ -593,19 +610,7 @@ def _reduced(lists: PaddedLists, losses: Tensor, reduce: Reduce) -> tuple[Tensor
     if reduce == "mean":
         count = counted.sum().clamp(min=1)
         losses, share = losses / count, share / count
-    return losses, share
-
-
-def _reduced_arrays(
-    lists: PaddedLists, losses: NDArray[Any], reduce: Reduce
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Do the same as `_reduced` in NumPy: for so few numbers, torch takes ten times as long."""
-    counted, number = lists.relevant.numpy(), losses.dtype.type
-    count = np.count_nonzero(counted)
-    if count < counted.size:
-        losses = np.where(counted, losses, number(0))
-    divisor = number(max(count, 1) if reduce == "mean" else 1)
-    return np.asarray(losses if reduce == "none" else losses.sum() / divisor), counted / divisor
+    return losses, share[:, None]
 
 
 def by_triton(
@@ -622,7 +627,8 @@ def by_triton(
     def compute(gradient_wanted: bool) -> _LossAndScaledGradient:
         del gradient_wanted  # always computed, together with the losses
         real = scores.new_ones((1,), dtype=torch.bool).expand_as(scores) if mask is None else mask
-        losses, gradient, counted = kernels(scores.detach(), labels.detach(), real, **options)
+        with autocast(scores.device, bf16=False):
+            losses, gradient, counted = kernels(scores.detach(), labels.detach(), real, **options)
         if reduce != "mean":
             return losses if reduce == "none" else losses.sum(), gradient, None
         share = counted.sum().clamp(min=1).reciprocal()

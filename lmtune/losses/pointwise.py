@@ -16,7 +16,9 @@ from lmtune.losses.evaluation import (
     Smoothing,
     checked,
     evaluate,
+    run_kernel,
 )
+from lmtune.losses.pointwise_kernels import binary_cross_entropy_queries, margin_mse_queries
 
 
 @checked
@@ -67,7 +69,7 @@ def binary_cross_entropy(
     0.693147
     """
 
-    def cross_entropy(lists: PaddedLists, gradient_wanted: bool = True) -> LossAndGradient:
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         s, target = lists.scores, lists.labels.sign()
         if smoothing:
             target = target * (1 - smoothing) + smoothing / 2
@@ -75,7 +77,10 @@ def binary_cross_entropy(
         losses = (costs.sum(dim=1, keepdim=True) / lists.lengths).squeeze(1)
         return losses, lists.cleared(s.sigmoid() - target) / lists.lengths if gradient_wanted else None
 
-    return evaluate(LossCall(scores, labels, mask, reduce, "auto"), cross_entropy, cross_entropy)
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        return run_kernel(lists, binary_cross_entropy_queries, *lists.arrays(), lists.number(smoothing))
+
+    return evaluate(LossCall(scores, labels, mask, reduce, "auto"), in_torch, in_kernels)
 
 
 @checked
@@ -122,7 +127,7 @@ def margin_mse(
     4.0
     """
 
-    def squares(lists: PaddedLists, gradient_wanted: bool = True) -> LossAndGradient:
+    def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         items = lists.lengths
 
         def centred(values: Tensor) -> Tensor:
@@ -133,4 +138,7 @@ def margin_mse(
         slope = distance * (4 / (items - 1).clamp(min=1))
         return torch.linalg.vecdot(slope, distance) / 2, slope if gradient_wanted else None
 
-    return evaluate(LossCall(scores, labels, mask, reduce, "auto"), squares, squares)
+    def in_kernels(lists: PaddedLists) -> LossAndGradient:
+        return run_kernel(lists, margin_mse_queries, *lists.arrays())
+
+    return evaluate(LossCall(scores, labels, mask, reduce, "auto"), in_torch, in_kernels)
