@@ -367,10 +367,6 @@ class PaddedLists:
             return self.scores.new_tensor(max(self.scores.shape[1], 1))
         return self.real.sum(dim=1, keepdim=True, dtype=self.scores.dtype).clamp(min=1)
 
-    def cleared(self, values: Tensor, filling: float = 0) -> Tensor:
-        """Return values of shape (queries, items), replaced by `filling` on padding."""
-        return values if self.real is None else torch.where(self.real, values, filling)
-
     @property
     def on_cpu(self) -> bool:
         """Whether the tensors are on the CPU, where reading values does not synchronise a device."""

@@ -248,7 +248,7 @@ def listnet(
         if target == "softmax":
             targets = targets.masked_fill(~lists.mask, torch.finfo(targets.dtype).min).softmax(dim=1)
         if smoothing:
-            mean = targets.sum(dim=1, keepdim=True) / lists.mask.sum(dim=1, keepdim=True).clamp(min=1)
+            mean = targets.sum(dim=1, keepdim=True) / lists.lengths
             targets = torch.where(lists.mask, torch.lerp(targets, mean, smoothing), 0)
         return targets
 
@@ -642,7 +642,7 @@ def adr_mse(
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         target = ranks(PaddedLists(lists.labels, lists.labels, lists.mask))
-        discounted = lists.mask / (lists.mask.sum(dim=1, keepdim=True).clamp(min=1) * torch.log2(1 + target))
+        discounted = lists.mask / (lists.lengths * torch.log2(1 + target))
         error = smooth_ranks(lists, alpha) - target
         slopes = 2 * discounted * error
         gradient = smooth_rank_gradient(lists, alpha, slopes) if gradient_wanted else None

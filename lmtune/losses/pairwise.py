@@ -35,7 +35,7 @@ _CPU_BLOCK, _DEVICE_BLOCK = 1 << 20, 1 << 24
 
 
 def pair_costs(
-    lists: PaddedLists, sigma: float, weights: SwapWeights | None = None, *, all_pairs: bool = False
+    lists: PaddedLists, sigma: float, weights: SwapWeights | None = None
 ) -> tuple[Tensor, Tensor]:
     r"""Sum :math:`w_{ij} \ln(1 + e^{-\sigma (s_i - s_j)})` over the pairs with label i above label j.
 
@@ -46,8 +46,6 @@ def pair_costs(
         Steepness.
     weights : SwapWeights, optional
         The weights w_ij, constant in the gradient; 1 by default.
-    all_pairs : bool
-        Sum over all pairs (i, j) instead, including i = j, with w_ij = label i.
 
     Returns
     -------
@@ -60,13 +58,34 @@ def pair_costs(
         mask_i, mask_j = pair_views(lists.mask, rows)
         score_i, score_j = pair_views(lists.scores, rows)
         margin = sigma * (score_i - score_j)
-        weight = label_i if all_pairs else 1 if weights is None else weights.of_rows(rows)
-        weight = torch.where((all_pairs | (label_i > label_j)) & mask_i & mask_j, weight, 0)
+        weight = 1 if weights is None else weights.of_rows(rows)
+        weight = torch.where((label_i > label_j) & mask_i & mask_j, weight, 0)
         losses -= (weight * torch.nn.functional.logsigmoid(margin)).sum(dim=(1, 2))
         lambdas = sigma * weight * torch.sigmoid(-margin)
         gradient += lambdas.sum(dim=1)
         gradient[:, rows] -= lambdas.sum(dim=2)
     return losses, gradient
+
+
+def _label_weighted_costs(lists: PaddedLists, sigma: float) -> LossAndGradient:
+    r"""Sum :math:`y_i \ln(1 + e^{-\sigma (s_i - s_j)})` over all pairs with i other than j, and differentiate."""
+    order = lists.labels.argsort(dim=1, descending=True)
+    if lists.on_cpu:  # elsewhere reading the number of relevant items would synchronise
+        order = order[:, : int((lists.labels > 0).sum(dim=1).amax())]
+    label, score = lists.labels.gather(1, order), lists.scores.gather(1, order)
+    other = torch.where(lists.mask, lists.scores, -torch.inf)[:, None, :]
+    losses = -math.log(2) * lists.labels.sum(dim=1)  # the pairs with i = j, which the sums include
+    pushes, pulls = torch.zeros_like(lists.scores), torch.zeros_like(lists.scores)
+    for rows in row_slices(lists.scores):
+        if rows.start >= order.shape[1]:
+            break
+        weight = label[:, rows]
+        margin = sigma * (score[:, rows, None] - other)
+        losses -= (weight * torch.nn.functional.logsigmoid(margin).sum(dim=2)).sum(dim=1)
+        push = margin.neg_().sigmoid_()
+        pushes += torch.bmm(weight[:, None, :], push).squeeze(1)
+        pulls.scatter_(1, order[:, rows], weight * push.sum(dim=2))
+    return losses, sigma * (pushes - pulls)
 
 
 def smooth_ranks(lists: PaddedLists, alpha: float) -> Tensor:
@@ -189,9 +208,9 @@ def ranknet(
 
     def in_torch(lists: PaddedLists, gradient_wanted: bool) -> LossAndGradient:
         del gradient_wanted  # always computed, together with the losses
-        losses, gradient = pair_costs(lists, sigma, all_pairs=pairs == "all")
         if pairs == "all":
-            return losses - math.log(2) * lists.labels.sum(dim=1), gradient  # subtract the pairs with i = j
+            return _label_weighted_costs(lists, sigma)
+        losses, gradient = pair_costs(lists, sigma)
         if pairs == "sum":
             return losses, gradient
         share = 1 / _number_of_pairs(lists).clamp(min=1)

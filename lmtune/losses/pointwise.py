@@ -73,9 +73,9 @@ def binary_cross_entropy(
         s, target = lists.scores, lists.labels.sign()
         if smoothing:
             target = target * (1 - smoothing) + smoothing / 2
-        costs = lists.cleared(functional.softplus(s) - s * target)
-        losses = (costs.sum(dim=1, keepdim=True) / lists.lengths).squeeze(1)
-        return losses, lists.cleared(s.sigmoid() - target) / lists.lengths if gradient_wanted else None
+        share = lists.mask / lists.lengths
+        losses = torch.linalg.vecdot(functional.softplus(s) - s * target, share)
+        return losses, (s.sigmoid() - target) * share if gradient_wanted else None
 
     def in_kernels(lists: PaddedLists) -> LossAndGradient:
         return run_kernel(lists, binary_cross_entropy_queries, *lists.arrays(), lists.number(smoothing))
@@ -131,7 +131,7 @@ def margin_mse(
         items = lists.lengths
 
         def centred(values: Tensor) -> Tensor:
-            return lists.cleared(values - values.sum(dim=1, keepdim=True) / items)
+            return torch.where(lists.mask, values - values.sum(dim=1, keepdim=True) / items, 0)
 
         # Centre the scores before subtracting labels: differences of large scores stay accurate.
         distance = centred(centred(lists.scores) - lists.labels)

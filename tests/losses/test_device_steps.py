@@ -14,7 +14,17 @@ torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed
 from host_trips import DEVICES, launches  # noqa: E402
 from test_loss_kernels import VARIANTS, every_loss, made, run  # noqa: E402
 
-from lmtune.losses import approx_ndcg, binary_cross_entropy, k_song, lambdarank, song, stochastic  # noqa: E402
+from lmtune.losses import (  # noqa: E402
+    LOSSES,
+    approx_ndcg,
+    binary_cross_entropy,
+    k_song,
+    lambdarank,
+    margin_mse,
+    ranknet,
+    song,
+    stochastic,
+)
 from lmtune.losses import evaluation as padded_lists  # noqa: E402
 from lmtune.losses.songs import k_song as thresholds  # noqa: E402
 from lmtune.losses.songs import songs  # noqa: E402
@@ -27,6 +37,9 @@ ALL: dict[str, Callable[..., Any]] = {
     "listmle, shared": VARIANTS["listmle, shared"],
     "approxndcg, noise": stochastic(approx_ndcg, 2),
     "binary-cross-entropy": binary_cross_entropy,
+    "binary-cross-entropy, smoothed": partial(binary_cross_entropy, smoothing=0.2),
+    "margin-mse": margin_mse,
+    "ranknet, all": partial(ranknet, pairs="all", sigma=1.5),
 }
 MEANS: dict[str, Callable[..., Any]] = {"song": song, "k-song": partial(k_song, cutoff=5)}
 
@@ -80,6 +93,20 @@ def test_nor_do_those_of_kernels_which_launch_little_else(
     scores = scores.float().requires_grad_()
     assert launches(lambda: (ALL | MEANS)[name](scores, labels, mask=mask).backward(), "meta") <= 18
     assert len(started) == kernels
+
+
+@pytest.mark.parametrize(
+    ("name", "on_device", "on_cpu"),
+    [
+        *[("binary-cross-entropy", 36, 10), ("margin-mse", 45, 10), ("listnet", 39, 10), ("listmle", 79, 12)],
+        *[("ranknet", 63, 10), ("approxndcg", 82, 20)],
+    ],
+)
+def test_a_step_has_few_operations(name: str, on_device: int, on_cpu: int) -> None:
+    for device, most in (("meta", on_device), ("cpu", on_cpu)):
+        scores = torch.zeros(4, 20, device=device, requires_grad=True)
+        labels = torch.ones(4, 20, device=device)
+        assert launches(lambda: LOSSES[name](scores, labels).backward(), device) <= most  # noqa: B023
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in ("listmle", "approxndcg, noise")])
