@@ -597,7 +597,9 @@ def _reduced(lists: PaddedLists, losses: Tensor, reduce: Reduce) -> tuple[Tensor
         values = losses.numpy()
         kept, shares, total = np.empty_like(values), np.empty_like(values), np.empty(1, values.dtype)
         reduce_losses(lists.labels.numpy(), values, reduce == "mean", kept, shares, total)
-        return torch.from_numpy(kept if reduce == "none" else total.reshape(())), torch.from_numpy(shares[:, None])
+        return torch.from_numpy(kept if reduce == "none" else total.reshape(())), torch.from_numpy(
+            shares[:, None]
+        )
     counted = lists.relevant
     losses = torch.where(counted, losses, 0).masked_fill(lists.wrong, torch.nan)
     share = counted.to(losses.dtype)

@@ -34,9 +34,7 @@ from lmtune.losses.plain_torch import SwapWeights, discounts, ideal_dcg, pair_vi
 _CPU_BLOCK, _DEVICE_BLOCK = 1 << 20, 1 << 24
 
 
-def pair_costs(
-    lists: PaddedLists, sigma: float, weights: SwapWeights | None = None
-) -> tuple[Tensor, Tensor]:
+def pair_costs(lists: PaddedLists, sigma: float, weights: SwapWeights | None = None) -> tuple[Tensor, Tensor]:
     r"""Sum :math:`w_{ij} \ln(1 + e^{-\sigma (s_i - s_j)})` over the pairs with label i above label j.
 
     Parameters
@@ -68,10 +66,10 @@ def pair_costs(
 
 
 def _label_weighted_costs(lists: PaddedLists, sigma: float) -> LossAndGradient:
-    r"""Sum :math:`y_i \ln(1 + e^{-\sigma (s_i - s_j)})` over all pairs with i other than j, and differentiate."""
+    r"""Sum :math:`y_i \ln(1 + e^{-\sigma (s_i - s_j)})` over all i and j other than i."""
     order = lists.labels.argsort(dim=1, descending=True)
     if lists.on_cpu:  # elsewhere reading the number of relevant items would synchronise
-        order = order[:, : int((lists.labels > 0).sum(dim=1).amax())]
+        order = order[:, : int((lists.labels > 0).sum(dim=1).numpy().max(initial=0))]
     label, score = lists.labels.gather(1, order), lists.scores.gather(1, order)
     other = torch.where(lists.mask, lists.scores, -torch.inf)[:, None, :]
     losses = -math.log(2) * lists.labels.sum(dim=1)  # the pairs with i = j, which the sums include
