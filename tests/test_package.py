@@ -16,10 +16,13 @@ import lmtune
 from lmtune.errors import InputError, MissingExtraError
 
 
-def test_import_is_light() -> None:
+def test_import_and_help_are_light() -> None:
     code = (
-        "import sys, lmtune, lmtune.cli.main; "
-        "print(*sorted({'torch', 'pyserini', 'matplotlib', 'scipy.stats', 'pandas', 'numba'}"
+        "import contextlib, io, sys, lmtune, lmtune.cli.main\n"
+        "sys.argv = ['lmtune', '--help']\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n"
+        "    lmtune.cli.main.run()\n"
+        "print(*sorted({'torch', 'pyserini', 'matplotlib', 'numpy', 'scipy.stats', 'pandas', 'numba'}"
         " & set(sys.modules)))"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

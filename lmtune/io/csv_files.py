@@ -6,12 +6,13 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from lmtune.arrays import Columns
 from lmtune.errors import InputError, PathLike
 from lmtune.io.files import read_lines
+
+if TYPE_CHECKING:
+    from lmtune.arrays import Columns
 
 _FORMULA = re.compile(r"'*[=@]")
 
@@ -33,6 +34,8 @@ def columns_text(columns: Columns) -> str:
 
 def parse_columns(content: bytes, texts: Collection[str] = ()) -> Columns:
     """Parse the output of `csv_text`: columns in `texts` as text, others as numbers; empty cells are NaN."""
+    import numpy as np
+
     header, *rows = csv.reader(io.StringIO(content.decode(), newline=""))
     columns = {_plain(name): [row[column] for row in rows] for column, name in enumerate(header)}
     return {

@@ -7,15 +7,17 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lmtune.arrays import Columns
 from lmtune.errors import InputError, PathLike
 from lmtune.io.csv_files import parse_columns
 from lmtune.io.digests import digest, read_verified, sealed_text, unsealed
 from lmtune.io.files import read_bytes
 from lmtune.io.folders import FolderKind, atomic_directory, is_folder, recorded_files
 from lmtune.strict_json import parse_json
+
+if TYPE_CHECKING:
+    from lmtune.arrays import Columns
 
 RECORD = "made.json"
 """The file that records how the results were made; lmtune replaces only folders that contain it."""

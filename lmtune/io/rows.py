@@ -1,7 +1,7 @@
 """Rows of runs, judgments, topics and documents with named columns, from memory and from table files.
 
 The suffix of a file selects the table format: CSV with a header line, Parquet, or JSON (a list of records, or
-ranx's ``{topic: {docno: score}}``).
+ranx's ``{topic: {docno: score}}``). This module does not import numpy.
 
 It also defines the types of accepted runs, judgments and topics, which `lmtune.io.frames` converts.
 """
