@@ -80,9 +80,7 @@ class Collection:
         metavar="PATH",
     )
     topics: str | None = usual(None, "Topics: a path, or NAME in topics/.", metavar="PATH")
-    qrels: str | None = usual(
-        None, "Judgments: a path, NAME in qrels/, or of qrels.NAME.txt in the folder.", metavar="PATH"
-    )
+    qrels: str | None = usual(None, "Judgments: a path, or NAME in qrels/ or the folder.", metavar="PATH")
     split: str | None = option(
         None,
         "Use a folder's judgments in qrels/NAME.tsv (BEIR; default: test) or qrels.NAME.txt.",
