@@ -131,7 +131,22 @@ def plain(loss: str) -> Any:
         below = score.exp().flip(1).cumsum(1).flip(1)
         return (torch.log(below + 1e-10) - score).masked_fill(padding, 0.0).sum(1).mean()
 
+    def binary_cross_entropy(scores: Any, labels: Any) -> Any:
+        real = (labels != -1).to(scores.dtype)
+        target = (labels > 0).to(scores.dtype)
+        costs = torch.nn.functional.binary_cross_entropy_with_logits(scores, target, reduction="none")
+        return ((costs * real).sum(1) / real.sum(1)).mean()
+
+    def margin_mse(scores: Any, labels: Any) -> Any:
+        real = (labels != -1).to(scores.dtype)
+        items = real.sum(1, keepdim=True)
+        distance = (scores - labels) * real
+        distance = (distance - distance.sum(1, keepdim=True) / items) * real
+        return (2 * distance.square().sum(1, keepdim=True) / (items - 1)).mean()
+
     losses = {
+        "binary-cross-entropy": binary_cross_entropy,
+        "margin-mse": margin_mse,
         "ranknet": ranknet,
         "lambdarank": lambdarank,
         "approxndcg": approxndcg,
