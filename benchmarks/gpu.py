@@ -14,10 +14,10 @@ sentence-transformers' trainer; tokens are without padding.
 
 "of a peak" is the minimum time of the work divided by the measured time. For pairwise losses, the minimum is
 the number of operations at peak float32 throughput, with an exponential or quotient counted as one. For other
-losses it is 12 bytes per item at peak memory bandwidth. For text it is 6 operations per token and weight
-outside the embeddings, and 12 per token, layer, hidden unit and token of the pair's length (Kaplan et al.,
-Scaling Laws for Neural Language Models, 2020, for forward and backward pass), at the peak of the number
-format. Peaks are from NVIDIA's data sheets; for other devices they are measured with products and a copy.
+losses it is 12 bytes per item at peak memory bandwidth. For text it is the number of operations at the peak
+of the number format: 6 per token and weight outside the embeddings, and 12 per token, layer, hidden unit and
+token of the pair (Kaplan et al., Scaling Laws for Neural Language Models, 2020). Peaks are from NVIDIA's data
+sheets; for other devices they are measured with products and a copy.
 """
 
 from __future__ import annotations
@@ -325,7 +325,9 @@ def training(bench: Bench) -> list[Row]:
         Row("lambdarank, bf16", unit, alone, partial(epoch_of, queries, replace(usual, amp_bf16=True)))
     )
     few = partial(epoch_of, max(10, queries // 10), usual)
-    rows.append(Row("lambdarank on the CPU", unit, alone, lambda own: tenfold(few(Bench("cpu", own.quick)))))
+    rows.append(
+        Row("lambdarank on the CPU", unit, alone, lambda bench: tenfold(few(Bench("cpu", bench.quick))))
+    )
     if find_spec("lightgbm") is not None:
         rows.append(
             Row(f"lambdamart, {ROUNDS} trees on the CPU", "s", "", partial(grow_trees, queries // 10))
