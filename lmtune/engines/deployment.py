@@ -57,7 +57,7 @@ class Names:
     def __post_init__(self) -> None:
         if not _INDEX_NAME.fullmatch(self.index):
             accepted = "lower-case letters, digits, _ and -, a letter first"
-            raise InputError("bad name of an index", value=self.index, accepted=accepted)
+            raise InputError("bad name in the engine", value=self.index, accepted=accepted)
         if not _FIELD_NAME.fullmatch(self.field):
             accepted = "letters, digits and _, a letter first"
             raise InputError("bad name of a field", value=self.field, accepted=accepted)

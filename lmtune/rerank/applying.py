@@ -317,10 +317,14 @@ def score_letor(
 
 
 def read_rows(model: Reranker, file: Path) -> RankingData:
-    """Read a LETOR file, with at least the features of a model of lmtune."""
+    """Read a LETOR file, with at least the features of a model of lmtune; print a note if it has fewer."""
     data = RankingData.read(file)
     # Files of other programs may count a feature more; see `ForeignModel.score`.
-    return data if isinstance(model.scorer, ForeignModel) else data.widened(len(model.names))
+    if isinstance(model.scorer, ForeignModel):
+        return data
+    if (found := data.features.shape[1]) < (wanted := len(model.names)):
+        note(f"{file}: {quantity(found, 'feature')}; the model has {wanted}: the others are 0")
+    return data.widened(wanted)
 
 
 def read_lists(model: Reranker, file: Path) -> RankingData:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence, Sized
+from functools import partial
 from typing import Any, NamedTuple
 
 from lmtune.errors import InputError
@@ -60,6 +61,11 @@ def source_of(name: str, fields: Sequence[str], field: str) -> Source | None:
     return None
 
 
+def bm25_parameters(field: str) -> tuple[float, float]:
+    """Return BM25's k1 and b in a field of an engine."""
+    return (1.2, 0.75) if field.endswith("_classic") else (0.9, 0.4)
+
+
 def identifier(name: str) -> str:
     """Return a feature's name in engines: letters, digits and underscores, no digit first."""
     return re.sub(r"\W", "_", name if re.match(r"[A-Za-z_]", name) else f"f{name}")
@@ -70,7 +76,7 @@ Sources = Mapping[str, Source]
 
 
 def elasticsearch_features(
-    names: Sequence[str], sources: Sources, *, log1p: bool = False
+    names: Sequence[str], sources: Sources, *, log1p: bool = False, has_factor: bool = True
 ) -> list[dict[str, Any]]:
     """Return the features of a feature set of Elasticsearch's and OpenSearch's learning-to-rank plugins.
 
@@ -81,6 +87,8 @@ def elasticsearch_features(
     sources : mapping of str to Source
     log1p : bool
         Whether to add ``log1p_NAME``, sign(x) log(1 + abs(x)), for all `names`.
+    has_factor : bool
+        Whether the engine multiplies BM25 by k1 + 1, as Elasticsearch does; the features divide by it.
 
     Returns
     -------
@@ -101,7 +109,10 @@ def elasticsearch_features(
     for known, source in ((identifier(name), sources.get(name)) for name in names):
         if source is not None and source.kind != "run":
             plain = re.sub(r"log_(?=bm25$|length$)", "", known)
-            query: dict[str, Any] = {"match": {source.field: f"{{{{{KEYWORDS}}}}}"}}
+            text: dict[str, Any] = {"query": f"{{{{{KEYWORDS}}}}}"}
+            if has_factor:
+                text["boost"] = 1 / (bm25_parameters(source.field)[0] + 1)
+            query: dict[str, Any] = {"match": {source.field: text}}
             if source.kind == "number":
                 factor = {"field_value_factor": {"field": source.field, "missing": 0}}
                 query = {"function_score": {"query": {"match_all": {}}, "functions": [factor]}}
@@ -109,9 +120,13 @@ def elasticsearch_features(
             if source.is_log:
                 add(known, "derived_expression", f"ln(1 + {plain})")
         if log1p:
-            text = f"{known} < 0 ? -ln(1 - {known}) : ln(1 + {known})"
-            add(f"log1p_{known}", "derived_expression", text)
+            formula = f"{known} < 0 ? -ln(1 - {known}) : ln(1 + {known})"
+            add(f"log1p_{known}", "derived_expression", formula)
     return list(found.values())
+
+
+opensearch_features = partial(elasticsearch_features, has_factor=False)
+"""The features of OpenSearch 3.0 and newer, which does not multiply BM25 by k1 + 1."""
 
 
 def solr_features(names: Sequence[str], sources: Sources, *, log1p: bool = False) -> list[dict[str, Any]]:
@@ -144,7 +159,8 @@ def vespa_expressions(names: Sequence[str], sources: Sources) -> dict[str, str]:
     for name, source in ((name, sources.get(name)) for name in names):
         if source is not None and not source.field.endswith("_classic"):
             # Vespa multiplies BM25 by k1 + 1.
-            of_kind = {"match": f"bm25({source.field}) / 1.9", "number": f"attribute({source.field})"}
+            factor = bm25_parameters(source.field)[0] + 1
+            of_kind = {"match": f"bm25({source.field}) / {factor:g}", "number": f"attribute({source.field})"}
             expression = of_kind.get(source.kind, "firstPhase")
             found[name] = f"log(1 + {expression})" if source.is_log else expression
     return found
@@ -152,7 +168,7 @@ def vespa_expressions(names: Sequence[str], sources: Sources) -> dict[str, str]:
 
 ENGINES: dict[str, Callable[[Sequence[str], Sources], Sized]] = {
     "elasticsearch": elasticsearch_features,
-    "opensearch": elasticsearch_features,
+    "opensearch": opensearch_features,
     "solr": solr_features,
     "vespa": vespa_expressions,
 }

@@ -9,7 +9,7 @@ import numpy as np
 
 from lmtune.progress import quantity
 from lmtune.rerank.data import RankingData
-from lmtune.rerank.exchange.engine_features import identifier
+from lmtune.rerank.exchange.engine_features import Source, bm25_parameters, identifier
 from lmtune.rerank.exchange.targets import Exported, Target
 from lmtune.rerank.features import features_of
 from lmtune.rerank.reranker import Reranker
@@ -19,10 +19,12 @@ README = "README.txt"
 
 _TOLERANCE = 1e-5  # float32 has 24 bits, and sums of many trees or units lose some
 _VALUES = """
-Field FIELD has the text. FIELD_classic is a copy with the engine's BM25, k1 = 1.2, b = 0.75; FIELD itself
-has k1 = 0.9, b = 0.4. FIELD_length is its number of tokens. Engines round document lengths, and analyse
-text in their own way, so features differ slightly from those of training: compare logged features with
-`lmtune rerank features`, or log features in the engine, train on them, and export with --feature-names.
+Use the analysis of training (stemmer, stop words). Engines round document lengths and analyse text in
+their own way, so features differ slightly from those of training: compare logged features with
+`lmtune rerank features`, or log features, train on them, and export with --feature-names.
+"""
+_FIRST_STAGE = """
+run_score is the score of the search that is reranked: search as the run of training did.
 """
 
 
@@ -81,4 +83,28 @@ def readme(target: Target, model: Exported, fields: tuple[str, ...]) -> str:
     lacks = (
         "\nThe files do not define these features, which the model needs. Define them before you load it:\n"
     )
-    return target.notes + _VALUES + (lacks + "\n".join(missing) + "\n" if missing else "")
+    sources = [source for name in model.used if (source := model.sources.get(name)) is not None]
+    fields_text = "".join(f"{line}\n" for line in sorted({_field(source) for source in sources} - {""}))
+    return "".join(
+        (
+            target.notes.replace("NAME", model.name),
+            f"\nFields of the index:\n{fields_text}" if fields_text else "",
+            _FIRST_STAGE if any(source.kind == "run" for source in sources) else "",
+            _VALUES,
+            lacks + "\n".join(missing) + "\n" if missing else "",
+        )
+    )
+
+
+def _field(source: Source) -> str:
+    """Return what a field of the index has; "" for the run's score."""
+    if source.kind == "number":
+        tokens = source.field.removesuffix("_length")
+        meaning = (
+            "the number of its feature" if tokens == source.field else f"the number of tokens of {tokens}"
+        )
+        return f"  {source.field}: {meaning}"
+    if source.kind == "run":
+        return ""
+    k1, b = bm25_parameters(source.field)
+    return f"  {source.field}: text, or a copy of it, ranked by BM25 with k1 = {k1} and b = {b}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,8 +16,10 @@ from lmtune.rerank.exchange import readers
 from lmtune.rerank.exchange.engine_features import (
     Source,
     Sources,
+    bm25_parameters,
     elasticsearch_features,
     identifier,
+    opensearch_features,
     solr_features,
     source_of,
     vespa_expressions,
@@ -168,6 +171,9 @@ def _scaled(model: Exported) -> list[tuple[str, float, float]]:
     ]
 
 
+_Entries = Callable[..., Sequence[Any]]
+
+
 # ---- LightGBM and ONNX ----
 
 
@@ -184,7 +190,7 @@ def write_onnx(model: Exported) -> Files:
     except ImportError as error:
         raise MissingExtraError("ONNX", "export") from error
     if isinstance(model.form, Trees):
-        _refuse(model, "ONNX takes networks here", "--to lightgbm, or a network")
+        _refuse(model, "ONNX takes networks only", "--to lightgbm, or a network")
     form, width = cast("Layers", model.form), len(model.form.names)
     nodes: list[Any] = []
     constants: list[Any] = []
@@ -223,7 +229,7 @@ def write_onnx(model: Exported) -> Files:
 # ---- Elasticsearch and OpenSearch ----
 
 
-def _write_elasticsearch(model: Exported) -> Files:
+def _write_elasticsearch(model: Exported, features_of: _Entries = elasticsearch_features) -> Files:
     form, log1p = model.form, isinstance(model.form, Layers) and model.form.log1p
     if isinstance(form, Trees):
         names = [identifier(name) for name in form.names]
@@ -240,7 +246,7 @@ def _write_elasticsearch(model: Exported) -> Files:
         }
         linear = {name: weight for (name, _, _), weight in zip(inputs, weights, strict=True)}
         definition = {"type": "model/linear", "feature_normalizers": norms, "definition": json.dumps(linear)}
-    features = elasticsearch_features(model.used, model.sources, log1p=log1p)
+    features = features_of(model.used, model.sources, log1p=log1p)
     return {
         "featureset.json": _json({"featureset": {"features": features}}),
         "model.json": _json({"model": {"name": model.name, "model": definition}}),
@@ -349,14 +355,15 @@ def _write_vespa(model: Exported) -> Files:
             "}",
         ]
         score = f"sum(onnx({model.name}).score)"
-    used = [source for name in names if (source := model.sources.get(name)) is not None]
+    expressions = vespa_expressions(names, model.sources)
+    matched = {model.sources[name].field for name in expressions if model.sources[name].kind == "match"}
     properties = [
-        f"    bm25({field}).{value}"
-        for field in sorted({source.field for source in used if source.kind == "match"})
-        for value in ("k1: 0.9", "b: 0.4")
+        f"    bm25({field}).{parameter}: {value}"
+        for field in sorted(matched)
+        for parameter, value in zip(("k1", "b"), bm25_parameters(field), strict=True)
     ]
     lines = ["rank-properties {", *properties, "}", *lines]
-    for name, expression in vespa_expressions(names, model.sources).items():
+    for name, expression in expressions.items():
         lines.append(f"function {known[name]}() {{ expression: {expression} }}")
     lines += ["second-phase {", "    rerank-count: 100", f"    expression: {score}", "}"]
     profile = "\n".join([f"rank-profile {model.name} {{", *(f"    {line}" for line in lines), "}", ""])
@@ -379,42 +386,72 @@ def _vespa_trees(form: Trees, names: list[str]) -> dict[str, Any]:
     return {"objective": "lambdarank", **named, "tree_info": trees}
 
 
-def _without(entries: Callable[..., Iterable[Any]]) -> Callable[[Exported], list[str]]:
-    """Return a function that lists the used features for which `entries` has nothing."""
+def _without(
+    entries: Callable[..., Collection[Any]], *, log1p: bool = False
+) -> Callable[[Exported], list[str]]:
+    """Return a function that lists the used features for which `entries` has nothing.
+
+    With `log1p`, a network needs an entry for the logarithm, which the engine must compute too.
+    """
 
     def missing(model: Exported) -> list[str]:
-        return [name for name in model.used if not entries([name], model.sources)]
+        how = {"log1p": True} if log1p and isinstance(model.form, Layers) and model.form.log1p else {}
+        return [name for name in model.used if not entries([name], model.sources, **how)]
 
     return missing
 
 
 _LTR_FILES = """\
-featureset.json: POST it to _ltr/_featureset/NAME
-model.json: then POST it to _ltr/_featureset/NAME/_createmodel
-Rerank with the query sltr in a rescore query, with the parameter keywords.
+For the plugin learning-to-rank{plugin}. Each file is a request:
+  PUT _ltr                                    once: creates the feature store
+  POST _ltr/_featureset/NAME                  featureset.json
+  POST _ltr/_featureset/NAME/_createmodel     model.json
+Add to a search: "rescore": {"window_size": 100, "query": {"query_weight": 0, "rescore_query":
+  {"sltr": {"model": "NAME", "params": {"keywords": "the user's words"}}}}}
+With query_weight 0 the ranks are those of the model; the default adds the score of the search.
 """
 _SOLR_FILES = """\
-features.json: PUT it to COLLECTION/schema/feature-store
-model.json: PUT it to COLLECTION/schema/model-store
-Rerank with rq={!ltr model=NAME reRankDocs=100 efi.keywords='...'}.
+Enable the module ltr and its query parser in solrconfig.xml. Each file is a request:
+  PUT COLLECTION/schema/feature-store         features.json
+  PUT COLLECTION/schema/model-store           model.json
+Add to a search: rq={!ltr model=NAME reRankDocs=100 efi.keywords='the user's words'}
+Leave quotation marks, + and - out of the words: the features' queries read them as operators.
 """
-_VESPA_FILES = "The profile goes into the schema, the folder models into the application package.\n"
+_VESPA_FILES = """\
+NAME.profile: put it into schemas/SCHEMA/, and search with ranking=NAME
+models: a folder of the application package
+Fields of text need `index: enable-bm25`, numbers are attributes. The profile has no first phase: add one.
+"""
 _LTR: dict[str, Any] = {
     "takes": "linear models and trees",
-    "write": _write_elasticsearch,
     "read": readers.read_elasticsearch,
     "reader": "the plugin's rules",
     "missing": _without(elasticsearch_features),
-    "notes": _LTR_FILES,
 }
 _ANY = "networks and trees"
 TARGETS: dict[str, Target] = {
     "onnx": Target("ONNX", "networks", write_onnx, readers.read_onnx, "onnxruntime"),
     "lightgbm": Target("LightGBM", "its own trees", _write_lightgbm, readers.read_lightgbm, "LightGBM"),
-    "elasticsearch": Target("Elasticsearch", **_LTR),
-    "opensearch": Target("OpenSearch", **_LTR),
+    "elasticsearch": Target(
+        "Elasticsearch",
+        write=_write_elasticsearch,
+        notes=_LTR_FILES.replace("{plugin}", ", which is not Elastic's own learning to rank"),
+        **_LTR,
+    ),
+    "opensearch": Target(
+        "OpenSearch",
+        write=partial(_write_elasticsearch, features_of=opensearch_features),
+        notes=_LTR_FILES.replace("{plugin}", ". OpenSearch before 3.0: use --to elasticsearch"),
+        **_LTR,
+    ),
     "solr": Target(
-        "Solr", _ANY, _write_solr, readers.read_solr, "Solr's rules", _without(solr_features), _SOLR_FILES
+        "Solr",
+        _ANY,
+        _write_solr,
+        readers.read_solr,
+        "Solr's rules",
+        _without(solr_features, log1p=True),
+        _SOLR_FILES,
     ),
     "vespa": Target(
         "Vespa",

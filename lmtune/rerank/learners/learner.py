@@ -138,7 +138,9 @@ class Learner(ABC):
                 value = getattr(given, field.name)
                 if (names is None or field.name in names) and value != getattr(default, field.name):
                     raise InputError(
-                        f"{flags(field)[0]} has no effect with {reader}", value=value, accepted="without it"
+                        f"{flags(field)[0]} has no effect with {reader}",
+                        value=getattr(value, "label", value),
+                        accepted="without it",
                     )
 
     def source(self, features: FeatureSettings, text: TextOptions) -> ListSource:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,7 +13,13 @@ from made_lists import made_lists
 
 from lmtune.errors import InputError
 from lmtune.rerank.data import RankingData
-from lmtune.rerank.exchange.engine_features import ENGINES, choose_features, identifier
+from lmtune.rerank.exchange.engine_features import (
+    ENGINES,
+    Source,
+    choose_features,
+    identifier,
+    vespa_expressions,
+)
 from lmtune.rerank.exchange.exporting import check_export, readme
 from lmtune.rerank.exchange.readers import SLACK, read_elasticsearch, read_solr
 from lmtune.rerank.exchange.targets import TARGETS, exported
@@ -105,7 +111,7 @@ def test_a_constant_feature_has_no_weight() -> None:
         ("attention:8-1-1", "onnx", "scores a query's documents together: 'attention:8-1-1'"),
         ("mlp:8", "elasticsearch", "no networks with hidden layers: 'a network'; accepted: trees"),
         ("mlp:8", "lightgbm", "LightGBM's text holds only its own trees"),
-        ("trees", "onnx", "ONNX takes networks here: 'trees'"),
+        ("trees", "onnx", "ONNX takes networks only: 'trees'"),
         (
             "query-z-score",
             "solr",
@@ -158,8 +164,45 @@ def test_features_of_engines(trees: Reranker) -> None:
         "features"
     ]
     assert [entry["name"] for entry in entries] == ["bm25", "title_bm25", "length", "log_length"]
-    assert entries[0]["template"] == {"match": {"body": "{{keywords}}"}}
+    assert entries[0]["template"] == {"match": {"body": {"query": "{{keywords}}", "boost": 1 / 1.9}}}
     assert entries[3]["template"] == "ln(1 + length)"
+
+
+def test_engines_that_multiply_bm25_divide_by_it(trees: Reranker) -> None:
+    sources = {"bm25": Source("match", "body"), "bm25_classic": Source("match", "body_classic")}
+    queries = {
+        engine: [
+            entry["template"]["match"][sources[entry["name"]].field].get("boost")
+            for entry in cast("Any", ENGINES[engine]([*sources], sources))
+        ]
+        for engine in ("elasticsearch", "opensearch")
+    }
+    assert queries == {"elasticsearch": [1 / 1.9, 1 / 2.2], "opensearch": [None, None]}
+    assert vespa_expressions([*sources], sources) == {"bm25": "bm25(body) / 1.9"}
+    classic = replace(trees, names=("bm25_classic", *NAMES[1:]))
+    converted = exported(classic, name="lmtune", field="body")
+    profile = TARGETS["vespa"].write(converted)["lmtune.profile"].decode()
+    assert "body_classic" not in profile
+
+
+@pytest.mark.parametrize("net", ["linear", "mlp:8"])
+def test_a_network_finds_its_features_in_solr_or_in_the_readme(net: str) -> None:
+    converted = exported(network(net, log1p=True), name="lmtune", field="body")
+    files = TARGETS["solr"].write(converted)
+    used = {feature["name"] for feature in json.loads(files["model.json"])["features"]}
+    defined = {entry["name"] for entry in json.loads(files["features.json"])}
+    missing = {f"log1p_{identifier(name)}" for name in TARGETS["solr"].missing(converted)}
+    assert used == defined | missing
+    assert "log1p_run_score" in missing
+
+
+def test_the_readme_names_requests_and_fields(trees: Reranker) -> None:
+    converted = exported(trees, name="mine", field="body")
+    text = readme(TARGETS["solr"], converted, ())
+    assert "rq={!ltr model=mine " in text
+    assert "\n  body: text, or a copy of it, ranked by BM25 with k1 = 0.9 and b = 0.4\n" in text
+    assert "\n  body_length: the number of tokens of body\n" in text
+    assert "run_score is the score of the search that is reranked" in text
 
 
 @pytest.mark.parametrize("engine", ENGINES)
