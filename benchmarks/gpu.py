@@ -435,7 +435,7 @@ def text_epoch(loss: str, bf16: bool, compared: bool, bench: Bench) -> Figures:
     network = load_network(f"text:{TEXT}", data.options)
     pairs = data.pairs(range(len(texts)))
     lengths = [len(ids) for ids in network.tokenizer(*pairs, truncation=True)["input_ids"]]
-    size = network.model.config
+    size: Any = network.model.config
     weights = sum(own.numel() for name, own in network.model.named_parameters() if "embeddings" not in name)
     per_pair = 12 * size.num_hidden_layers * size.hidden_size
     operations = sum(length * (6 * weights + per_pair * length) for length in lengths)
@@ -454,7 +454,7 @@ def trainer_seconds(
     bench: Bench, pairs: tuple[list[str], list[str]], labels: Any, batch: int, epochs: int, bf16: bool
 ) -> float:
     """Return the seconds of the fastest epoch of sentence-transformers' trainer of cross-encoders."""
-    from datasets import Dataset
+    from datasets import Dataset  # type: ignore[import-untyped,unused-ignore]
     from sentence_transformers import cross_encoder
     from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
     from transformers import TrainerCallback

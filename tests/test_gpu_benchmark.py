@@ -43,7 +43,17 @@ def test_every_section_has_its_figures(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_rows_without_time_are_named(tmp_path: Path) -> None:
     output = tmp_path / "gpu.md"
-    options = ["--device", "cpu", "--quick", "--only", "long-lists", "--minutes", "0", "--output", output]
+    options = [
+        "--device",
+        "cpu",
+        "--quick",
+        "--only",
+        "long-lists",
+        "--minutes",
+        "0",
+        "--output",
+        str(output),
+    ]
     subprocess.run([sys.executable, BENCHMARK, *options], capture_output=True, check=True)
     text = output.read_text(encoding="utf-8")
     assert "Left out after 0 minutes: SONG, 10 + 30 of 100 items; K-SONG" in text

@@ -88,7 +88,7 @@ def candidates(part: str, seed: int, queries: int) -> Iterator[tuple[str, str, F
     """Yield the loss, the candidate's name and its training for one part of the protocol."""
     if part in ("steps", "patience"):
         for loss in (*LOSSES, LISTNET):
-            rate = LISTNET_RATES.get(loss)
+            rate: Any = LISTNET_RATES.get(loss)
             usual = Settings(loss=parse_loss(loss.split()[0]), learning_rate=rate, seed=seed)
             stops = {str(steps): (_epochs(steps, queries, usual), None) for steps in STEPS}
             for name, (epochs, patience) in (PATIENCE if part == "patience" else stops).items():
@@ -108,8 +108,8 @@ def candidates(part: str, seed: int, queries: int) -> Iterator[tuple[str, str, F
             of_name = {
                 name: dict[str, Any](zip(_RECIPE, recipe, strict=True)) for name, recipe in RECIPES.items()
             }
-        for name, changed in of_name.items():
-            yield loss, name, partial(feature_networks.fit, settings=replace(usual, **changed))
+        for name, options in of_name.items():
+            yield loss, name, partial(feature_networks.fit, settings=replace(usual, **options))
 
 
 def _epochs(steps: int, queries: int, settings: Settings) -> int:

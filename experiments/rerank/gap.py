@@ -94,10 +94,11 @@ def _effects(values: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for loss, of_loss in values.groupby("loss", sort=False):
         table = of_loss.pivot_table("ndcg10", "seed", "cell", sort=False)
-        ours, *_, plain = table.columns
+        cells: list[Any] = [*table.columns]
+        ours, *_, plain = cells
         differences = {"all": table[plain] - table[ours]}
         for place, (factor, levels) in enumerate(LEVELS[str(loss)].items()):
-            sides = [[cell for cell in table if cell[place] == level] for level in levels]
+            sides = [[cell for cell in cells if cell[place] == level] for level in levels]
             differences[factor] = table[sides[1]].mean(axis=1) - table[sides[0]].mean(axis=1)
         for factor, of_seeds in differences.items():
             mean, half = confidence_interval(of_seeds.tolist())
