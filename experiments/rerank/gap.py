@@ -69,7 +69,7 @@ def measure(*, data: str, loss: str, cell: tuple[Any, ...], seed: int, drawn: bo
     else:
         is_batch = at.get("mean") == "batch"
         method = Loss.of(batch_ranknet) if is_batch else Loss(loss)
-    [outcome] = compare(folds(data, seed if drawn else 0), [method], settings, trials=1)
+    [outcome] = compare(folds(data, seed if drawn else 0), [method], settings, rates=[rate], trials=1)
     return float(outcome.by_trial("skip", settings.validation_measure)[0])
 
 

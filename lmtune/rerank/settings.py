@@ -35,9 +35,6 @@ _DEFAULTS: dict[str, tuple[float | None, float | None]] = {
 }
 """Defaults of networks on features (docs/protocols/reranker-defaults.md), and of networks that read text."""
 
-_RATES = {"listnet": 3e-4}
-"""Default learning rates on features of losses that have another one (same protocol)."""
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -80,7 +77,7 @@ class Settings:
     )
     optimizer: str = option("adam", "adam, adamw or sgd (momentum 0.9).", choices=_OPTIMIZERS)
     learning_rate: float = option(
-        None, "Initial learning rate; default 0.001, with listnet 0.0003, for text:MODEL 0.00005.", above=0
+        None, "Initial learning rate; default 0.001, for text:MODEL 0.00005.", above=0
     )
     weight_decay: float = option(0.0, "Weight decay of the optimizer.", low=0)
     schedule: str = option(
@@ -126,9 +123,6 @@ class Settings:
             object.__setattr__(self, "ranker", loss)
             object.__setattr__(self, "loss", Settings.loss)
         is_text = self.network.startswith((TEXT, DECODER, ENCODER))
-        rate: float | None = self.learning_rate
-        if rate is None and not is_text:
-            object.__setattr__(self, "learning_rate", _RATES.get(self.loss.name))
         for name, (for_features, for_text) in _DEFAULTS.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, for_text if is_text else for_features)
@@ -178,15 +172,10 @@ class Settings:
         return self.loss if self.ranker.name == NETWORK.name else self.ranker
 
     def with_method(self, method: Loss | Ranker) -> Self:
-        """Return the same settings with another loss, which trains a network, or another ranker.
-
-        A learning rate that is the default of the loss becomes the default of the other loss.
-        """
+        """Return the same settings with another loss, which trains a network, or another ranker."""
         if isinstance(method, Ranker):
             return replace(self, ranker=method)
-        usual = Settings(loss=self.loss, network=self.network).learning_rate
-        rate: Any = None if self.learning_rate == usual else self.learning_rate
-        return replace(self, loss=method, ranker=NETWORK, learning_rate=rate)
+        return replace(self, loss=method, ranker=NETWORK)
 
     @property
     def relevant_of_sample(self) -> int | None:

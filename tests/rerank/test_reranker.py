@@ -330,12 +330,9 @@ def test_devices_change_no_comparison(tmp_path: Path) -> None:
     )
 
 
-def test_a_loss_has_its_own_default_rate_on_features() -> None:
-    settings = Settings(loss=parse_loss("listnet:temperature=2"))
-    assert settings.learning_rate == 0.0003
-    assert settings.with_method(parse_loss("ranknet")).learning_rate == 0.001
-    assert Settings().with_method(settings.loss).learning_rate == 0.0003
-    given = Settings(loss=settings.loss, learning_rate=0.01)
-    assert given.with_method(parse_loss("ranknet")).learning_rate == 0.01
-    assert Settings(loss=settings.loss, network="text:model").learning_rate == 5e-5
-    assert Settings(loss=parse_loss("listnet@teacher")).learning_rate == 0.001
+@pytest.mark.parametrize("rate", [0.001, 0.0003])
+def test_another_loss_keeps_the_learning_rate(rate: float) -> None:
+    settings = Settings(loss=parse_loss("ranknet"), learning_rate=rate)
+    assert settings.with_method(parse_loss("listnet")).learning_rate == rate
+    assert Settings(loss=parse_loss("listnet")).learning_rate == 0.001
+    assert Settings(network="text:model").learning_rate == 5e-5
