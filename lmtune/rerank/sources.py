@@ -242,7 +242,7 @@ class FeatureSettings:
 
     lambda_: float = option(0.4, "Lambda of the tuned query likelihood.", flag="--lambda")
     mu: float = option(2500.0, "Mu of the tuned query likelihood.")
-    depth: int = option(1000, "Documents scored per topic, from the top of the run.")
+    depth: int = option(1000, "Documents scored per topic, from the top of the run.", low=1)
     custom: tuple[str, ...] = custom_features_option()
     only: str | None = option(
         None,

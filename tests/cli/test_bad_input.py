@@ -131,6 +131,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "optimizer": (("tune", "c", "--ranknet-optimizer", "adam"), ("'adam'", "l-bfgs")),
     "restarts": (("tune", "c", "--restarts", "-1"), ("restarts", "-1")),
     "depth": (("tune", "c", "--depth", "0"), ("depth", "0")),
+    "rerank depth": (("rerank", "apply", "m", "c", "--run", "r", "--depth", "0"), ("depth", "0")),
     "seed": (("tune", "c", "--seed", "-3"), ("seed", "-3")),
     "sampled-negatives": (("tune", "c", "--sampled-negatives", "0"), ("--sampled-negatives", "0")),
     "validation": (("tune", "c", "--ranknet-validation", "1"), ("1.0",)),

@@ -35,7 +35,9 @@ class _Reranking:
     only_topics: str | None = option(None, "Only these topics: 51-100, a list or a file.")
     all_topics: bool = option(False, "Rerank the training and validation topics too.")
     depth: int | None = usual(
-        None, "Rerank the first N documents; the others keep their order below. Default: as in training."
+        None,
+        "Rerank the first N documents; the others keep their order below. Default: as in training.",
+        low=1,
     )
     custom: tuple[str, ...] = custom_features_option()
     interpolate: str | None = usual(
