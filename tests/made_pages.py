@@ -34,6 +34,7 @@ def make_pages_world(home: Path) -> None:
     _tabbed(home / "new.tsv", new)
     _sgml(home / "new-topics.txt", _topics(rng, range(801, 804)))
     _qrels(home / "qrels.txt", texts, mine)
+    _qrels(home / "new-qrels.txt", texts, new)
     (home / "weights.tsv").write_text("".join(f"{topic}\t{1 + int(topic) % 3}\n" for topic in mine))
     (home / "priors.tsv").write_text("".join(f"{docno}\t{n % 5}\n" for n, docno in enumerate(texts)))
     _run(home / "other.txt", rng, texts, others)

@@ -12,10 +12,12 @@ from lmtune.collections.names import is_file
 from lmtune.errors import InputError, PathLike, as_text
 from lmtune.io.digests import read_json
 from lmtune.io.files import read_lines
-from lmtune.progress import quantity
+from lmtune.io.topics import read_topics
+from lmtune.progress import note, quantity
 
 _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
 _NUMBER = re.compile(r"[0-9]+")
+_TOPIC_WITH_TEXT = re.compile(r"[<{]|.*\t")
 _ACCEPTED = "topic identifiers and ranges such as 51-100,103 or @FILE with one identifier per line"
 
 
@@ -26,9 +28,10 @@ def select_topics(spec: str, topics: Sequence[str]) -> list[str]:
     ----------
     spec : str
         Identifiers and ranges, separated by commas, such as ``301-450,601``; or ``@FILE``, or the path of a
-        file, with one identifier per line. Blank lines and lines that begin with ``#`` are skipped. A range
-        selects the numeric identifiers in `topics` from its first to its last number, inclusive. If an
-        identifier has the form of a range, it means the topic.
+        file, with one identifier per line. Blank lines and lines that begin with ``#`` are skipped. The file
+        can be a topic file instead; a note gives the number of its topics that are available. A range selects
+        the numeric identifiers in `topics` from its first to its last number, inclusive. If an identifier has
+        the form of a range, it means the topic.
     topics : sequence of str
         The available identifiers, each once.
 
@@ -76,16 +79,28 @@ def _from_item(item: str, spec: str, known: Collection[str]) -> set[str]:
 
 
 def _topics_of_file(path: Path, known: Collection[str]) -> set[str]:
+    lines = [(number, line.strip()) for number, line in read_lines(path)]
+    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    if lines and _TOPIC_WITH_TEXT.match(lines[0][1]):
+        return _known_topics(path, known)
     chosen = set()
-    for number, line in read_lines(path):
-        topic = line.strip()
-        if not topic or topic.startswith("#"):
-            continue
+    for number, topic in lines:
         if topic not in known:
             raise InputError("no such topic", file=path, line=number, value=topic, accepted=_describe(known))
         chosen.add(topic)
     if not chosen:
         raise InputError("the file has no topic", file=path, accepted="one identifier per line")
+    return chosen
+
+
+def _known_topics(path: Path, known: Collection[str]) -> set[str]:
+    """Return the known topics of a topic file; report how many it has."""
+    listed = read_topics(path)
+    chosen = listed.keys() & known
+    if not chosen:
+        raise InputError("no such topic", file=path, value=next(iter(listed)), accepted=_describe(known))
+    if len(chosen) < len(listed):
+        note(f"{path}: {len(chosen)} of {quantity(len(listed), 'topic')} can be selected")
     return chosen
 
 

@@ -69,6 +69,24 @@ def test_files_with_and_without_at(tmp_path: Path) -> None:
         select_topics(str(path), SELECTION_TOPICS)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "52\tbirds\n101\tred fish\n",
+        "<top>\n<num> 52\n<title> birds\n</top>\n<top>\n<num> 101\n<title> a\n</top>\n",
+    ],
+)
+def test_a_topic_file(text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "topics.txt"
+    path.write_text(text)
+    with caplog.at_level("INFO", "lmtune"):
+        assert select_topics(f"@{path}", SELECTION_TOPICS) == ["101"]
+    assert "topics.txt: 1 of 2 topics can be selected" in caplog.text
+    path.write_text("52\tbirds\n")
+    with pytest.raises(InputError, match=r"topics\.txt: no such topic: '52'"):
+        select_topics(str(path), SELECTION_TOPICS)
+
+
 def test_an_identifier_wins_over_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "51").write_text("100\n")
