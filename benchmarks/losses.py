@@ -22,7 +22,7 @@ from measuring import machine, write_figures
 
 _STEP = Path(__file__).with_name("losses_step.py")
 LOSSES = ["ranknet", "lambdarank", "ndcgloss2++", "approxndcg", "neuralndcg", "listnet", "listmle"]
-LOSSES += ["binary-cross-entropy", "margin-mse"]
+LOSSES += ["binary-cross-entropy", "margin-mse", "cross-entropy"]
 PEERS = ["allrank", "rax", "libauc"]
 # For longer lists, the other libraries' pairwise losses need over 100 GB.
 LONGEST_OF_PEERS = 1_000

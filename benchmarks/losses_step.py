@@ -84,7 +84,20 @@ def lmtune(loss: str) -> Any:
     from lmtune.losses import LOSSES, k_song, song
 
     losses: dict[str, Any] = {**LOSSES, "song": song, "k-song": k_song}
-    return with_torch(losses[loss])
+    return cross_entropy if loss == "cross-entropy" else with_torch(losses[loss])
+
+
+def cross_entropy(scores: Any, labels: Any) -> Step:
+    """Return a step of SONG's warm-up loss on whole lists."""
+    import torch
+
+    from lmtune.losses.songs import ListwiseCrossEntropy, RelevantPairs
+
+    items = torch.arange(labels.size).reshape(labels.shape)
+    pairs = RelevantPairs.from_lists(range(0, labels.size + 1, labels.shape[1]), labels.ravel())
+    ids = {"queries": torch.arange(len(labels)), "items": items}
+    loss = ListwiseCrossEntropy(pairs)
+    return with_torch(lambda leaf, target: loss(leaf, target, mask=target != -1, **ids))(scores, labels)
 
 
 def plain(loss: str) -> Any:
@@ -144,7 +157,14 @@ def plain(loss: str) -> Any:
         distance = (distance - distance.sum(1, keepdim=True) / items) * real
         return (2 * distance.square().sum(1, keepdim=True) / (items - 1)).mean()
 
+    def cross_entropy(scores: Any, labels: Any) -> Any:
+        padding = labels == -1
+        target = labels.masked_fill(padding, 0.0)
+        costs = -scores.masked_fill(padding, -torch.inf).log_softmax(1).masked_fill(padding, 0.0)
+        return (target / target.sum(1, keepdim=True) * costs).sum(1).mean()
+
     losses = {
+        "cross-entropy": cross_entropy,
         "binary-cross-entropy": binary_cross_entropy,
         "margin-mse": margin_mse,
         "ranknet": ranknet,

@@ -18,7 +18,7 @@ _LEAST, _MOST = 1e-250, 1e250
 
 
 @compiled()
-def _shares(values: Floats, mask: NDArray[np.bool_], powers: Floats) -> tuple[Any, float]:
+def fill_shares(values: Floats, mask: NDArray[np.bool_], powers: Floats) -> tuple[Any, float]:
     """Fill `powers` with e^(value - maximum), 0 on padding; return the maximum and the sum."""
     lowest, zero = values.dtype.type(-np.inf), values.dtype.type(0.0)
     for i in range(values.size):
@@ -62,9 +62,9 @@ def listnet_queries(
         losses[q] = 0.0
         if not real.any():
             continue
-        best, total = _shares(s, real, shares)
+        best, total = fill_shares(s, real, shares)
         targets = weights if softmax else labels[q]
-        scale = 1.0 / _shares(labels[q], real, weights)[1] if softmax else 1.0
+        scale = 1.0 / fill_shares(labels[q], real, weights)[1] if softmax else 1.0
         weight = scale * lane_sum(targets)
         # Each item's cost is ln(total) + best - s_i, a sum of terms that are not negative: no cancellation.
         for i in range(s.size):

@@ -11,10 +11,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from lmtune.errors import InputError
+from lmtune.losses import evaluation
 from lmtune.losses.evaluation import (
     PaddedLists,
     Positive,
@@ -23,6 +25,7 @@ from lmtune.losses.evaluation import (
     checked,
     eager,
     is_fused,
+    wide,
     with_gradient,
 )
 from lmtune.losses.plain_torch import ideal_dcg
@@ -36,6 +39,13 @@ from lmtune.losses.songs.pairs import (
     real_items,
     sample_of,
     whole_sample,
+)
+from lmtune.losses.songs.whole_list_kernels import (
+    Batch,
+    PairArrays,
+    WholeLists,
+    find_whole_lists,
+    whole_cross_entropy,
 )
 
 # Up to this length of a list, summing over all pairs was faster than sorting, on an H200.
@@ -402,21 +412,49 @@ class ListwiseCrossEntropy(nn.Module):
         self, scores: Tensor, labels: Tensor, *, mask: Tensor | None = None, queries: Tensor, items: Tensor
     ) -> Tensor:
         """Update the state and return the estimated objective; see `Song.forward`."""
+        real = real_items(scores, labels, mask, queries, items)
         with torch.no_grad():
-            batch = sample_of(self.state, scores, labels, mask, queries, items)
-            log_weights = batch.others.clamp(min=0.0).log()
-            logits = torch.where(batch.mask, batch.scores + log_weights, -torch.inf)
-            total = _log_denominators(batch.scores, logits, batch.lengths, batch.relevant)
-            current = total - batch.scores
-            estimate = self._estimate(batch, current)
-            sums = self.label_sums[batch.positions].double().unsqueeze(1)
-            weight = torch.where(batch.relevant, batch.labels, 0.0) * batch.pairs / batch.queries
-            weight = weight / torch.where(sums > 0, sums, 1.0)
-            value = self.state.nan_if_faulty((weight * (estimate + torch.log(batch.lengths))).sum())
-            outer = torch.where(batch.relevant, weight * torch.exp(current - estimate), 0.0)
-            gradient = _gradient(batch.scores, logits, total, outer, batch.lengths, batch.relevant)
-            self.objective = value
-        return with_gradient(scores, value, gradient)
+            result = self._of_whole_lists(scores, labels, real, queries, items)
+            if result is None:
+                result = self._of_samples(scores, labels, real, queries, items)
+            self.objective, gradient = result
+        return with_gradient(scores, self.objective, gradient)
+
+    def _of_whole_lists(
+        self, scores: Tensor, labels: Tensor, mask: Tensor, queries: Tensor, items: Tensor
+    ) -> tuple[Tensor, Tensor] | None:
+        """Compute the loss by kernels; None unless all lists are whole and estimates take the new values."""
+        if not (self.training and self.gamma in (None, 1.0) and evaluation.on_cpu(scores) and scores.numel()):
+            return None
+        state, score = self.state, wide(scores.detach())
+        tensors = (score, labels.to(score.dtype), mask, queries, items)
+        batch = Batch(*(values.contiguous().numpy() for values in tensors))
+        buffers = (state.query_ids, state.sizes, state.keys, state.padded_estimate, self.label_sums)
+        ids, sizes, keys, estimates, sums = (values.numpy() for values in buffers)
+        pairs = PairArrays(ids, sizes, keys, state.stride, estimates, sums)
+        lists = WholeLists(*(np.empty(values.shape, np.int64) for values in (queries, items, items)))
+        if not find_whole_lists(batch, pairs, lists):
+            return None
+        gradient = np.zeros_like(batch.scores)
+        value = whole_cross_entropy(batch, pairs, lists, gradient)
+        return score.new_tensor(value), torch.from_numpy(gradient)
+
+    def _of_samples(
+        self, scores: Tensor, labels: Tensor, mask: Tensor, queries: Tensor, items: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        batch = sample_of(self.state, scores, labels, mask, queries, items)
+        log_weights = batch.others.clamp(min=0.0).log()
+        logits = torch.where(batch.mask, batch.scores + log_weights, -torch.inf)
+        total = _log_denominators(batch.scores, logits, batch.lengths, batch.relevant)
+        current = total - batch.scores
+        estimate = self._estimate(batch, current)
+        sums = self.label_sums[batch.positions].double().unsqueeze(1)
+        weight = torch.where(batch.relevant, batch.labels, 0.0) * batch.pairs / batch.queries
+        weight = weight / torch.where(sums > 0, sums, 1.0)
+        value = self.state.nan_if_faulty((weight * (estimate + torch.log(batch.lengths))).sum())
+        outer = torch.where(batch.relevant, weight * torch.exp(current - estimate), 0.0)
+        gradient = _gradient(batch.scores, logits, total, outer, batch.lengths, batch.relevant)
+        return value, gradient
 
     def _estimate(self, batch: Sample, current: Tensor) -> Tensor:
         assert batch.slots is not None

@@ -644,6 +644,27 @@ def test_gamma_1_is_cross_entropy(spread: float) -> None:
     torch.testing.assert_close(given, exact, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("padding", [0, 3])
+def test_kernels_of_whole_lists(dtype: Any, padding: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, labels, pairs, ids = data(5)
+    order = torch.randperm(7, generator=torch.Generator().manual_seed(1))
+    scores, labels, items = (
+        torch.nn.functional.pad(values[:, order], (0, padding), value=filler)
+        for values, filler in ((scores.detach().to(dtype), 9.0), (labels, 2.0), (ids["items"], -1))
+    )
+    queries = ids["queries"].flip(0)
+    results = []
+    for is_cpu in (True, False):
+        monkeypatch.setattr("lmtune.losses.evaluation.on_cpu", lambda _values, is_cpu=is_cpu: is_cpu)
+        loss, leaf = ListwiseCrossEntropy(pairs), scores.flip(0).clone().requires_grad_()
+        value = loss(leaf, labels.flip(0), queries=queries, items=items.flip(0))
+        value.backward()
+        results.append((value.detach(), leaf.grad, loss.state.padded_estimate))
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-6
+    torch.testing.assert_close(*results, rtol=tolerance, atol=tolerance, equal_nan=True, check_dtype=False)
+
+
 def test_moving_average_and_gradient() -> None:
     scores, labels, pairs, ids = data(1)
     loss = ListwiseCrossEntropy(pairs, gamma=0.3).double()
