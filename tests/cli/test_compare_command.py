@@ -6,24 +6,22 @@ import csv
 import gzip
 import io
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from one_p_value import p_values_by_difference
 from scipy import stats
+from scripts import refusal, run_command
 from support import read_answer
 
-from lmtune.cli.main import app
 from lmtune.report.comparison_tables import p_text, p_value_text
 
 TOPICS = range(1, 13)
 
 
-def compared(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["compare", *map(str, arguments)])
-    return result.exit_code, result.stdout_bytes.decode(), result.stderr
+compared = partial(run_command, "compare")
 
 
 @pytest.fixture
@@ -46,8 +44,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("home")
 def test_the_table_and_its_p_values() -> None:
     files = ("qrels.txt", "one/base.run", "one/new.run", "two/new.run")
-    code, out, err = compared(*files, "--test", "randomization", "--test", "t", "--margin", "0.05")
-    assert code == 0, err
+    out, err = compared(*files, "--test randomization --test t --margin 0.05")
     title, answer = read_answer(out)
     assert title == "2 runs compared with base, 12 topics" and answer["Baseline"].startswith("base, AP 0.")
     lines = out.splitlines()[7:]
@@ -55,29 +52,26 @@ def test_the_table_and_its_p_values() -> None:
     assert {line.split()[0] for line in lines[1:4]} == {"base", "one/new.run", "two/new.run"}
     assert "paired randomization test (exact) over 12 topics, Holm's correction over 2 comparisons" in out
     assert "P@10: one/new.run and base are equal on every topic: p is 1" in err
-    code, out, err = compared(*files, "-m", "map", "--format", "csv", "-q")
-    assert code == 0, err
+    out = compared(*files, "-m map --format csv -q").out
     rows = [row for row in csv.DictReader(io.StringIO(out)) if row["system"] == "one/new.run"]
     assert len(rows) == len(TOPICS)
     gains = [float(row["difference"]) for row in rows]
     assert gains == sorted(gains, reverse=True)
-    _, out, err = compared(*files, "-m", "AP", "--format", "json")
+    out, err = compared(*files, "-m AP --format json")
     record = json.loads(out)["contrasts"][0]
     a, b = ([float(row[key]) for row in rows] for key in ("value", "against_value"))
     assert record["p_t"] == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-10)
     assert "two-sided paired t-test" in err
-    again = compared(*files, "-m", "AP", "--format", "json", "--seed", "0")
-    assert again[1] == out
+    assert compared(*files, "-m AP --format json --seed 0").out == out
 
 
 def test_residuals(home: Path) -> None:
     lines = (home / "qrels.txt").read_text().splitlines(keepends=True)
     (home / "half.txt").write_text("".join(lines[::2]))
     files = ("half.txt", "one/base.run", "one/new.run", "-m", "P@5", "--residuals")
-    code, out, err = compared(*files)
-    assert code == 0, err
+    out = compared(*files).out
     assert out.splitlines()[8].split()[-1] == "0.5000"
-    record = json.loads(compared(*files, "--format", "json")[1])
+    record = json.loads(compared(*files, "--format json").out)
     assert record["judged@10"] == {"base": 0.5, "new": 0.5}
     (contrast,) = record["contrasts"]
     assert contrast["lowest_difference"] < contrast["difference"] < contrast["highest_difference"]
@@ -91,10 +85,7 @@ def test_missed_topics_count_as_nothing(home: Path) -> None:
     kept = [line for line in lines if line.split()[0] not in ("3", "7")]
     with gzip.open(home / "short.run.gz", "wt") as stream:
         stream.writelines([*kept, "99 Q0 d 1 1 tag\n"])
-    code, out, err = compared(
-        "qrels.txt", "one/base.run", "short.run.gz", "-m", "RR", "--format", "csv", "-q"
-    )
-    assert code == 0
+    out, err = compared("qrels.txt one/base.run short.run.gz -m RR --format csv -q")
     assert "short misses 2 of 12 judged topics" in err
     rows = {row["topic"]: row for row in csv.DictReader(io.StringIO(out))}
     assert set(rows) == {str(t) for t in TOPICS}
@@ -108,13 +99,12 @@ def test_missed_topics_count_as_nothing(home: Path) -> None:
 def test_each_difference_has_one_p_value(correction: str, pairwise: bool) -> None:
     files = ("qrels.txt", "one/base.run", "one/new.run", "two/new.run")
     arguments = (*files, "-m", "AP", "-m", "nDCG@5", "--correction", correction, *["--pairwise"] * pairwise)
-    code, out, err = compared(*arguments, "--format", "json")
-    assert code == 0, err
+    out = compared(*arguments, "--format json").out
     content = json.loads(out)
     found = p_values_by_difference(content)
     assert len(found) == (6 if pairwise else 4)
     assert all(len(p_values) == 1 for p_values in found.values())
-    _, out, _ = compared(*arguments)
+    out = compared(*arguments).out
     for record in content["contrasts"]:
         [p] = found[record["measure"], *sorted((record["system"], record["against"]))]
         assert record["better"] == (p < 0.05 and record["difference"] > 0.0)
@@ -130,9 +120,9 @@ def test_each_difference_has_one_p_value(correction: str, pairwise: bool) -> Non
 
 @pytest.mark.usefixtures("home")
 def test_one_run_twice() -> None:
-    code, out, err = compared("qrels.txt", "one/base.run", "one/base.run", "--pairwise")
-    assert (code, out) == (2, "")
-    assert "nothing to compare with the baseline" in err
+    assert "nothing to compare with the baseline" in refusal(
+        "compare qrels.txt one/base.run one/base.run --pairwise"
+    )
 
 
 @pytest.mark.parametrize(
@@ -152,8 +142,7 @@ def test_one_run_twice() -> None:
 @pytest.mark.usefixtures("home")
 def test_bad_options_are_one_line(arguments: tuple[str, ...], parts: tuple[str, ...]) -> None:
     # Options are read before files: the run is not there.
-    code, out, err = compared("qrels.txt", "one/base.run", "absent.run", *arguments)
-    assert (code, out, len(err.splitlines())) == (2, "", 1), err
+    err = refusal("compare qrels.txt one/base.run absent.run", *arguments)
     assert all(part in err for part in parts), err
 
 
@@ -168,26 +157,17 @@ def test_bad_files_are_one_line(home: Path) -> None:
         (("one.txt", "one/base.run", "one/new.run"), ("one.txt", "two topics", "['1']")),
         (("qrels.txt", "one/base.run"), ("lmtune compare QRELS BASELINE RUN...",)),
     ):
-        code, out, err = compared(*arguments)
-        assert (code, out, len(err.splitlines())) == (2, "", 1), err
+        err = refusal("compare", *arguments)
         assert all(part in err for part in parts), err
 
 
 def test_means_are_trec_evals(shared_data: Path) -> None:
     folder = shared_data / "robust03"
-    code, out, err = compared(
+    out = compared(
         folder / "qrels.txt",
         *(folder / f"runs/{n}.gz" for n in ("uic0301", "aplrob03a")),
-        "-m",
-        "map",
-        "-m",
-        "P_10",
-        "-m",
-        "bpref",
-        "--format",
-        "json",
-    )
-    assert code == 0, err
+        "-m map -m P_10 -m bpref --format json",
+    ).out
     for system, means in json.loads(out)["means"].items():
         text = (folder / f"trec_eval_9.0.8/{system}.all_trec.txt").read_text()
         golden = {line.split()[0]: line.split()[2] for line in text.splitlines() if line.split()[1] == "all"}
@@ -198,20 +178,17 @@ def test_means_are_trec_evals(shared_data: Path) -> None:
 def test_some_of_the_topics(home: Path) -> None:
     (home / "held-out").write_text("# test topics\n3\n4\n7\n")
     files = ("qrels.txt", "one/base.run", "one/new.run", "-m", "AP", "--format", "csv", "-q")
-    _, every, _ = compared(*files)
+    every = compared(*files).out
     rows = [row for row in csv.DictReader(io.StringIO(every)) if row["topic"] in "347"]
     for spec in ("3-4,7", "@held-out", "held-out"):
-        code, out, err = compared(*files, "--topics", spec)
-        assert code == 0, err
+        out = compared(*files, "--topics", spec).out
         assert list(csv.DictReader(io.StringIO(out))) == rows
-    code, _, err = compared(*files, "--topics", "13")
-    assert code == 2 and "no such topic: '13'" in err
+    assert "no such topic: '13'" in compared(*files, "--topics 13", status=2).err
 
 
 def test_the_pictures(home: Path) -> None:
     files = ("qrels.txt", "one/base.run", "one/new.run", "two/new.run")
-    code, _, err = compared(*files, "-m", "AP", "--plot", home / "pictures")
-    assert code == 0, err
+    err = compared(*files, "-m AP --plot", home / "pictures").err
     assert f"drew 3 pictures in {home / 'pictures'}" in "".join(err.split("\n"))
     names = {"AP-one_new.run-base-topics.svg", "AP-two_new.run-base-topics.svg", "intervals.svg"}
     assert {path.name for path in (home / "pictures").iterdir()} == names

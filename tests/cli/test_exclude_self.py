@@ -7,12 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scripts import refusal, run_command
 
 from lmtune.cli.main import app
 from lmtune.collections.collection import Collection
@@ -23,7 +23,6 @@ from lmtune.explorer.opening import Shown, open_collection
 from lmtune.io.runs import read_run
 from lmtune.measures.from_files import evaluate
 
-Run = Callable[[str], tuple[int, str, str]]
 QUICK = "-m RR --grid 2x2 --restarts 0 --ranknet-starts 1 --no-approx"
 
 
@@ -43,24 +42,18 @@ def write_arguments(home: Path) -> None:
     (home / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+@pytest.fixture(autouse=True)
+def _working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_arguments(tmp_path / "plain")
     shutil.copytree(tmp_path / "plain", tmp_path / "arguana")
     monkeypatch.chdir(tmp_path)
-
-    def invoke(line: str) -> tuple[int, str, str]:
-        result = CliRunner().invoke(app, line.split())
-        return result.exit_code, result.stdout, result.stderr
-
-    return invoke
 
 
 def own_documents(path: str) -> int:
     return sum(topic in found for topic, found in read_run(path).items())
 
 
-def test_it_is_asked_for_or_usual(run: Run) -> None:
+def test_it_is_asked_for_or_usual() -> None:
     cases = {
         "plain": (12, ""),
         "plain --exclude-self": (0, ""),
@@ -68,8 +61,7 @@ def test_it_is_asked_for_or_usual(run: Run) -> None:
         "arguana --no-exclude-self": (12, ""),
     }
     for number, (words, (own, noted)) in enumerate(cases.items()):
-        status, _, said = run(f"search {words} --output {number}.run")
-        assert status == 0, said
+        said = run_command(f"search {words} --output {number}.run").err
         assert own_documents(f"{number}.run") == own
         assert ("own document" in said) == bool(noted)
         assert noted in said
@@ -82,7 +74,6 @@ def test_it_is_asked_for_or_usual(run: Run) -> None:
     assert without == read_run("1.run")
 
 
-@pytest.mark.usefixtures("run")
 def test_evaluate_says_so_in_a_process_of_its_own() -> None:
     Path("own.run").write_text("a0 Q0 a0 1 2.0 x\na0 Q0 b0 2 1.0 x\n")
     line = "lmtune evaluate arguana/qrels/test.tsv own.run -m RR"
@@ -90,7 +81,7 @@ def test_evaluate_says_so_in_a_process_of_its_own() -> None:
     assert "own document is left out of runs" in done.stderr
 
 
-def test_a_query_has_no_document_of_its_own(run: Run) -> None:
+def test_a_query_has_no_document_of_its_own() -> None:
     """The query of the command line is no topic, whatever number it has in a run."""
     shutil.copytree("arguana", "quora")
     for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
@@ -103,20 +94,18 @@ def test_a_query_has_no_document_of_its_own(run: Run) -> None:
         assert result.exit_code == 0, result.stderr
         assert next(iter(read_run("query.run")["1"])) == "1"
         assert "own document" not in result.stderr
-    assert run("search quora --output topics.run")[0] == 0
+    run_command("search quora --output topics.run")
     assert "1" not in read_run("topics.run")["1"]
 
 
-def test_reranking_takes_the_run_as_it_is(run: Run) -> None:
-    assert run("search arguana --no-exclude-self --output with.run")[0] == 0
-    status, _, said = run("rerank features arguana --run with.run --output features")
-    assert status == 0, said
-    assert "own document" not in said
+def test_reranking_takes_the_run_as_it_is() -> None:
+    run_command("search arguana --no-exclude-self --output with.run")
+    assert "own document" not in run_command("rerank features arguana --run with.run --output features").err
 
 
-def test_evaluate_leaves_it_out_of_a_run(run: Run) -> None:
-    assert run("search plain --output with.run")[0] == 0
-    assert run("search arguana --output without.run")[0] == 0
+def test_evaluate_leaves_it_out_of_a_run() -> None:
+    run_command("search plain --output with.run")
+    run_command("search arguana --output without.run")
     kept, left = (
         evaluate("plain/qrels/test.tsv", f"{own}.run", "RR")["RR"].item() for own in ("with", "without")
     )
@@ -130,8 +119,7 @@ def test_evaluate_leaves_it_out_of_a_run(run: Run) -> None:
         ("arguana/qrels/test.tsv with.run --no-exclude-self", kept),
         ("arguana/qrels/test.tsv without.run", left),
     ):
-        status, out, said = run(f"evaluate {words} -m RR --format json")
-        assert status == 0, said
+        out, said = run_command(f"evaluate {words} -m RR --format json")
         [row] = json.loads(out)
         found = row["value"] if "--residuals" in words else row["all"]["RR"]
         assert found == pytest.approx(value), (words, row)
@@ -139,39 +127,33 @@ def test_evaluate_leaves_it_out_of_a_run(run: Run) -> None:
             "--no" in words
         )
     Path("own.run").write_text("".join(f"a{n} Q0 a{n} 1 2.0 x\n" for n in range(12)))
-    status, out, said = run("evaluate arguana/qrels/test.tsv own.run")
-    assert (status, out) == (2, "")
-    assert "the run has only each topic's own document" in said
+    assert "the run has only each topic's own document" in refusal("evaluate arguana/qrels/test.tsv own.run")
 
 
 @pytest.mark.slow
-def test_results_record_it(run: Run) -> None:
+def test_results_record_it() -> None:
     """What is tuned without own documents is searched, checked, explored and opened without them."""
-    status, out, said = run(f"tune plain --exclude-self {QUICK} --output kept")
-    assert status == 0, said
+    out = run_command(f"tune plain --exclude-self {QUICK} --output kept").out
     assert "lmtune search plain --exclude-self" in out
     assert own_documents("kept/runs/plain/direct-RR.run.gz") == 0
-    assert run("search plain --from kept --output same.run")[0] == 0
+    run_command("search plain --from kept --output same.run")
     assert own_documents("same.run") == 0
-    status, _, said = run("search plain --no-exclude-self --from kept")
-    assert status == 2
+    said = run_command("search plain --no-exclude-self --from kept", status=2).err
     assert "--no-exclude-self differs from the tuned results" in said
     # An engine returns them; what is compared, and measured, is without.
-    assert run("search plain --output engine.run")[0] == 0
+    run_command("search plain --output engine.run")
     values = json.loads(Path("same.run.made.json").read_text())["model"]
     words = " ".join(f"--set {name}={value}" for name, value in values.items() if name != "name")
-    assert run(f"search plain {words} --output engine.run")[0] == 0
+    run_command(f"search plain {words} --output engine.run")
     assert own_documents("engine.run") == 12
-    status, out, said = run("check-run engine.run kept")
-    assert status == 0, out + said
+    out = run_command("check-run engine.run kept").out
     assert "12 of 12 topics: same documents in the same order" in out
     opened = open_collection(Collection("plain"), Shown(results=Path("kept")), lambda _: {})
     assert opened.pool.exclude_self
-    assert "own document" in run("deploy kept --to elasticsearch")[2]
-    assert run("report kept")[0] == 0
+    assert "own document" in run_command("deploy kept --to elasticsearch").err
+    run_command("report kept")
 
 
-@pytest.mark.usefixtures("run")
 def test_it_is_usual_for_arguana_and_quora_of_beir(tmp_path: Path) -> None:
     assert excludes_self("arguana")
     assert excludes_self(tmp_path / "arguana/")

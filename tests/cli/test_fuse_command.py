@@ -6,15 +6,15 @@ import csv
 import io
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from one_p_value import p_values_by_difference
+from scripts import refusal, run_command
 from support import read_answer
 
-from lmtune.cli.main import app
 from lmtune.io.runs import read_run
 from lmtune.measures.from_files import topic_values
 from lmtune.report.comparison_tables import p_value_text
@@ -22,9 +22,7 @@ from lmtune.report.comparison_tables import p_value_text
 TOPICS = range(1, 11)
 
 
-def fused(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["fuse", *map(str, arguments)])
-    return result.exit_code, result.stdout_bytes.decode(), result.stderr
+fused = partial(run_command, "fuse")
 
 
 @pytest.fixture
@@ -47,8 +45,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_weights_are_chosen_written_and_taken_to_other_topics(home: Path) -> None:
     files = ("qrels.txt", "a.run", "b.run", "c.run")
     arguments = (*files, "-m", "AP", "-m", "nDCG@5", "--method", "linear,rrf-tuned,combmnz", "--folds", "2")
-    code, out, err = fused(*arguments, "--format", "json", "--output", "fused.run.gz")
-    assert code == 0, err
+    out, err = fused(*arguments, "--format json --output fused.run.gz")
     (home / "results.json").write_text(out)
     found = json.loads(out)
     methods = [row["method"] for row in found["rows"]]
@@ -67,21 +64,13 @@ def test_weights_are_chosen_written_and_taken_to_other_topics(home: Path) -> Non
     assert values.mean() == pytest.approx(used["in_sample"], abs=1e-12)
     assert found["options"]["method"] == ["linear", "rrf-tuned", "combmnz"]
 
-    code, _, err = fused("--from", "results.json", "new-b.run", "new-a.run", "new-c.run", "--output", "n.run")
-    assert code == 0, err
+    err = fused("--from results.json new-b.run new-a.run new-c.run --output n.run").err
     assert "matched by order: new-b for a, new-a for b" in err
     assert set(read_run("n.run")) == {"21", "22", "23", "24"}
     given = ("--from", "results.json", "b.run", "a.run", "c.run", "--measure", "AP", "--output", "no.run")
-    code, _, err = fused(*given)
-    assert code == 2 and "options of tuning conflict with --from" in err
-    code, _, err = fused("--from", "results.json", "b.run", "a.run", "c.run", "--output", "again.run")
-    assert code == 0, err
+    assert "options of tuning conflict with --from" in fused(*given, status=2).err
+    fused("--from results.json b.run a.run c.run --output again.run")
     assert read_run("again.run") == read_run("fused.run.gz")
-
-
-def lmtune(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [*map(str, arguments)])
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.mark.first_case
@@ -96,12 +85,10 @@ def test_the_answer_the_run_and_the_file_have_one_recommendation(
     """Also where a single run is best, which was a KeyError with fitted normalisations."""
     given = ("qrels.txt", *runs, "-m", "AP", "--folds", "2", *more)
     given += ("--method", "shrunk,equal,combmnz,rrf")
-    code, out, err = fused(*given, "--output", "fused.run")
-    assert code == 0, err
+    out, err = fused(*given, "--output fused.run")
     lines = read_answer(out)[1]
     answer = lines["Recommended"]
-    code, text, _ = fused(*given, "--format", "json")
-    assert code == 0
+    text = fused(*given, "--format json").out
     Path("fused.json").write_text(text)
     found = json.loads(text)
     [row] = [row for row in found["rows"] if row["recommended"]]
@@ -120,18 +107,16 @@ def test_the_answer_the_run_and_the_file_have_one_recommendation(
     assert (f"a copy of {single}" if single else f"fused by {row['method']}") in err
     written = topic_values("qrels.txt", "fused.run", "map").to_numpy().mean()
     assert written == pytest.approx(row["in_sample"], abs=1e-12)
-    code, _, err = fused("--from", "fused.json", *runs, "--output", "again.run")
-    assert code == 0, err
+    fused("--from fused.json", *runs, "--output again.run")
     assert read_run("again.run") == read_run("fused.run")
-    code, out, err = lmtune("check-run", "fused.run", "fused.json", "qrels.txt", *runs)
-    assert code == 0, err
-    code, out, err = lmtune("deploy", "fused.json", "--to", "opensearch", "--method", "rrf")
-    assert (code, "rrf: reciprocal ranks, k = 60" in out) == (0, True), err
-    code, out, err = lmtune("deploy", "fused.json", "--to", "opensearch", "--method", "nothing")
-    assert code == 2 and "no fusion with this measure and method: 'nothing'" in err
+    run_command("check-run fused.run fused.json qrels.txt", *runs)
+    out, err = run_command("deploy fused.json --to opensearch --method rrf")
+    assert "rrf: reciprocal ranks, k = 60" in out
+    err = run_command("deploy fused.json --to opensearch --method nothing", status=2).err
+    assert "no fusion with this measure and method: 'nothing'" in err
     if single:
-        code, out, err = lmtune("deploy", "fused.json", "--to", "opensearch")
-        assert code == 2 and "a single run is recommended" in err
+        err = run_command("deploy fused.json --to opensearch", status=2).err
+        assert "a single run is recommended" in err
 
 
 def test_a_run_of_one_document_a_topic_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,8 +127,7 @@ def test_a_run_of_one_document_a_topic_counts(tmp_path: Path, monkeypatch: pytes
     dense = [(f"n{t}_{n}", t, 0.9 - n / 100) for t in TOPICS for n in range(6)]
     dense += [(f"code{t}", t, 0.8) for t in TOPICS]
     Path("den").write_text("".join(f"{t} Q0 {docno} 1 {score} den\n" for docno, t, score in dense))
-    code, out, err = fused("q", "lex", "den", "-m", "RR@10", "--method", "linear,equal", "--folds", "2")
-    assert code == 0, err
+    out = fused("q lex den -m RR@10 --method linear,equal --folds 2").out
     rows = [line.split() for line in out.splitlines() if line.startswith("MRR@10 ")]
     means = {row[1]: row[3] for row in rows[:4]}
     assert (means["lex"], means["den"]) == ("1.0000", "0.1429")
@@ -154,8 +138,7 @@ def test_a_run_of_one_document_a_topic_counts(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.usefixtures("home")
 def test_the_only_method_asked_for_is_written() -> None:
-    code, _, err = fused("qrels.txt", "b.run", "c.run", "--method", "equal", "--output", "fused.run")
-    assert code == 0 and "fused by equal" in err
+    assert "fused by equal" in fused("qrels.txt b.run c.run --method equal --output fused.run").err
 
 
 @pytest.mark.usefixtures("home")
@@ -164,41 +147,33 @@ def test_weights_that_are_given_are_measured_and_written() -> None:
     Path("more/a.run").write_bytes(Path("c.run").read_bytes())
     files = ("qrels.txt", "b.run", "a.run", "more/a.run")
     given = ("--weights", "more/a.run=0.5,b.run=2,a.run=0.25", "-m", "AP")
-    code, out, err = fused(*files, *given, "--format", "json", "--output", "fused.run")
-    assert (code, "fused by linear" in err) == (2, False) and "each of b, " in err  # a.run may be either
+    assert "each of b, " in refusal("fuse", *files, *given, "--output fused.run")  # a.run may be either
     Path("more/a.run").rename("more/c2.run")
     given = ("--weights", "c2=0.5,b.run=2,a=0.25", "-m", "AP")
-    code, out, err = fused(*files[:3], "more/c2.run", *given, "--format", "json", "--output", "fused.run")
-    assert code == 0, err
+    out = fused(*files[:3], "more/c2.run", *given, "--format json --output fused.run").out
     found = json.loads(out)
     assert [row["method"] for row in found["rows"]] == ["single", "single", "single", "linear", "rrf"]
     assert found["output"]["weights"] == {"b": 2.0, "a": 0.25, "c2": 0.5}
     assert found["folds"] == "weights as given" and found["rows"][3]["held_out"] is None
     values = topic_values("qrels.txt", "fused.run", "map").to_numpy()
     assert values.mean() == pytest.approx(found["rows"][3]["in_sample"], abs=1e-12)
-    code, out, err = fused(*files[:3], "--weights", "a=1,b=0")
-    assert code == 0, err
-    assert "weights as given" in out
+    assert "weights as given" in fused(*files[:3], "--weights a=1,b=0").out
 
 
 @pytest.mark.usefixtures("home")
 def test_tables() -> None:
     arguments = ("qrels.txt", "a.run", "b.run", "-m", "AP", "--method", "linear,borda")
-    code, out, err = fused(*arguments)
-    assert code == 0, err
+    out = fused(*arguments).out
     title, answer = read_answer(out)
     assert title.startswith("2 runs, ") and "Verdict" in answer
     header = next(line for line in out.splitlines() if line.startswith("Measure"))
     assert header.split() == ["Measure", "Method", "In", "sample", "Held", "out", "At", "most", "a", "b"]
     assert "5-fold cross-validation" in out
     assert "Scores: min-max, missing documents get the topic's minimum; " in out
-    code, out, err = fused(
-        *arguments, "--in-sample", "--normalise", "z-score", "--missing", "zero", "--plot", "p"
-    )
-    assert code == 0, err
+    out = fused(*arguments, "--in-sample --normalise z-score --missing zero --plot p").out
     assert "Held out" not in out and "Recommended" not in out
     assert "Scores: z-score, missing documents get 0;" in out
-    code, out, err = fused(*arguments, "--format", "csv", "--plot", "pictures")
+    out, err = fused(*arguments, "--format csv --plot pictures")
     assert {path.name for path in Path("pictures").iterdir()} == {"AP-linear-weights.svg", "formulas.txt"}
     assert "drew 1 picture in pictures" in err
     rows = list(csv.DictReader(io.StringIO(out)))
@@ -206,7 +181,7 @@ def test_tables() -> None:
     assert float(rows[2]["in_sample"]) == pytest.approx(float(rows[2]["bound"]), abs=1e-9)
     assert "missing documents get the topic's minimum" in err
     for style in ("markdown", "latex"):
-        assert fused(*arguments, "--format", style)[0] == 0
+        fused(*arguments, "--format", style)
 
 
 @pytest.mark.parametrize(
@@ -253,9 +228,7 @@ def test_bad_input_is_one_line(home: Path, line: str, words: str) -> None:
     (home / "r.json").write_text('{"output": {"method": "no", "weights": {}}, "options": {}}')
     (home / "other.txt").write_text("1 0 none 1\n")
     before = sorted(home.iterdir())
-    code, out, err = fused(*line.split())
-    assert (code, out) == (2, ""), err
-    assert words in err.splitlines()[-1]
+    assert words in refusal("fuse", *line.split())
     assert sorted(home.iterdir()) == before
 
 
@@ -307,7 +280,6 @@ def test_numbers_of_a_fusion_are_checked(output: dict[str, object], options: dic
         "check-run a.run f.json qrels.txt a.run b.run",
         "deploy f.json --to lancedb",
     ):
-        code, out, err = lmtune(*line.split())
-        assert (code, out) == (2, ""), line
+        err = refusal(*line.split())
         assert re.search(r"f\.json: not (a fusion|JSON: 'the number \w+ is not finite)", err.splitlines()[-1])
     assert not Path("o.run").exists()

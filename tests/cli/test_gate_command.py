@@ -7,18 +7,17 @@ import gzip
 import io
 import json
 import re
-import shlex
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import stats
+from scripts import refusal, run_command
 from support import read_answer
 
 from lmtune import topic_values
-from lmtune.cli.main import app
 from lmtune.io.runs import read_run
 from lmtune.report.gate import _escaped
 
@@ -26,9 +25,7 @@ FILES = ("qrels.txt", "base.run", "new.run", "bad.run")
 GITHUB = re.compile(r"::(error|notice) title=([^:,]*)::(.*)")
 
 
-def compared(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["compare", *map(str, arguments)])
-    return result.exit_code, result.stdout_bytes.decode(), result.stderr
+compared = partial(run_command, "compare")
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +51,7 @@ def home(made: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_status_and_lines() -> None:
     rules = ("--require", "nDCG@10 >= -0.02", "--require", "AP not worse", "--margin", "0.05")
-    code, out, err = compared(*FILES, *rules, "--quiet")
-    assert code == 3
+    out, err = compared(*FILES, rules, "--quiet", status=3)
     failed = [line for line in err.splitlines() if line.startswith("failed: ")]
     assert err.splitlines() == failed and len(failed) == 2
     assert re.fullmatch(
@@ -69,26 +65,26 @@ def test_status_and_lines() -> None:
     assert read_answer(out)[1]["Gate"] == "2 of 4 requirements failed"
     # The measures are those of the requirements.
     assert out.splitlines()[8].split() == ["System", "nDCG@10", "AP", "judged@10"]
-    code, out, err = compared(*FILES[:3], *rules)
-    assert code == 0 and "failed" not in err
+    out, err = compared(*FILES[:3], rules)
+    assert "failed" not in err
     assert read_answer(out)[1]["Gate"] == "passed"
 
 
 def test_the_numbers() -> None:
-    code, out, _ = compared(*FILES[:3], "--require", "AP not worse by 0.01", "--format", "json")
+    out = compared(*FILES[:3], "--require 'AP not worse by 0.01' --format json").out
     [check] = json.loads(out)["requirements"]
     values = [topic_values("qrels.txt", run, "AP")["AP"].to_numpy() for run in FILES[1:3]]
     test = stats.ttest_1samp(values[1] - values[0], -0.01, alternative="greater")
     assert check["bound"] == pytest.approx(test.confidence_interval(0.95).low)
-    assert check["is_met"] == (test.pvalue < 0.05) == (code == 0)
+    assert check["is_met"] == (test.pvalue < 0.05)
     assert check["difference"] == pytest.approx((values[1] - values[0]).mean())
 
 
 @pytest.mark.parametrize("style", ["table", "markdown", "latex", "csv", "json", "github"])
 def test_each_format_has_the_status(style: str) -> None:
     rules = ("--require", "AP >= -0.02 in each slice", "--slices", "slices.tsv", "--slice", "length")
-    code, out, err = compared(*FILES, *rules, "--format", style)
-    assert (code, err.count("failed: bad: AP >= -0.02 in ")) == (3, 2)
+    out, err = compared(*FILES, rules, "--format", style, status=3)
+    assert err.count("failed: bad: AP >= -0.02 in ") == 2
     assert "1 of 30 topics are in no slice" in err
     if style == "csv":
         rows = list(csv.DictReader(io.StringIO(out)))
@@ -107,8 +103,7 @@ def test_annotations_and_junit(home: Path) -> None:
     rules = ("--require", "RBP(rel=1, p=0.7) >= -0.01", "--require", "AP not worse by 0.05")
     (home / "50%,a:b.run").write_text((home / "bad.run").read_text())
     runs = (*FILES[:3], "50%,a:b.run")
-    code, out, _ = compared(*runs, *rules, "--format", "github", "--junit", "made/gate.xml")
-    assert code == 3
+    out = compared(*runs, rules, "--format github --junit made/gate.xml", status=3).out
     found = [GITHUB.fullmatch(line) for line in out.splitlines()]
     assert [one and one[1] for one in found] == ["error", "error", "notice", "notice"]
     assert found[0] and found[0][2] == "RBP(p=0.7) >= -0.01"
@@ -129,41 +124,38 @@ def test_annotations_and_junit(home: Path) -> None:
 def test_names_cannot_add_commands(home: Path) -> None:
     name = "x\n::stop-commands::y\x01<&.run"
     (home / name).write_text((home / "bad.run").read_text())
-    code, out, _ = compared(
-        *FILES[:2], name, "--require", "AP >= 0", "--format", "github", "--junit", "gate.xml"
-    )
-    assert code == 3
+    out = compared(*FILES[:2], (name,), "--require 'AP >= 0' --format github --junit gate.xml", status=3).out
     assert len(out.splitlines()) == 1 and out.startswith("::error title=AP >= 0::failed: x ::stop")
     assert ElementTree.parse("gate.xml").getroot()[0][0].get("name", "").startswith("x ::stop")
 
 
 def test_a_stored_baseline(home: Path) -> None:
     measures = ("-m", "AP", "-m", "nDCG@10")
-    code, out, err = compared(*FILES[:2], *measures, "--store", "kept/base.json")
-    assert (code, out) == (0, "") and "kept/base.json" in err
+    out, err = compared(*FILES[:2], *measures, "--store kept/base.json")
+    assert out == "" and "kept/base.json" in err
     (home / "base.run").rename(home / "gone")
-    _, stored, _ = compared("qrels.txt", "base=kept/base.json", *FILES[2:], *measures, "--format", "json")
+    stored = compared("qrels.txt base=kept/base.json", *FILES[2:], *measures, "--format json").out
     (home / "gone").rename(home / "base.run")
-    assert stored == compared(*FILES, *measures, "--format", "json")[1]
+    assert stored == compared(*FILES, *measures, "--format json").out
     # In the place of another run.
-    _, stored, _ = compared("qrels.txt", FILES[2], "base=kept/base.json", *measures, "--format", "json")
-    assert stored == compared("qrels.txt", FILES[2], FILES[1], *measures, "--format", "json")[1]
+    stored = compared("qrels.txt", FILES[2], "base=kept/base.json", *measures, "--format json").out
+    assert stored == compared("qrels.txt", FILES[2], FILES[1], *measures, "--format json").out
     # Some of the topics, and the same judgments compressed.
     (home / "qrels.gz").write_bytes(gzip.compress((home / "qrels.txt").read_bytes()))
     some = ("--topics", "3-7", *measures, "--format", "csv")
-    _, stored, _ = compared("qrels.gz", "base=kept/base.json", *FILES[2:], *some)
-    assert stored == compared(*FILES, *some)[1]
+    stored = compared("qrels.gz base=kept/base.json", *FILES[2:], *some).out
+    assert stored == compared(*FILES, *some).out
 
 
 def test_a_run_in_json_is_no_stored_baseline(home: Path) -> None:
     run = {t: {d: float(s) for d, s in own.items()} for t, own in read_run("base.run").items()}
     (home / "base.json").write_text(json.dumps(run | {"judgments": {"d": 1.0}}))
-    found = compared("qrels.txt", "base=base.json", "new.run", "-m", "AP", "--format", "csv")
-    assert found[:2] == compared(*FILES[:3], "-m", "AP", "--format", "csv")[:2] and found[0] == 0
+    found = compared("qrels.txt base=base.json new.run -m AP --format csv").out
+    assert found == compared(*FILES[:3], "-m AP --format csv").out
 
 
 def test_stored_baselines_that_are_refused(home: Path) -> None:
-    assert compared(*FILES[:2], "-m", "AP", "--store", "base.json", "--topics", "1-20")[0] == 0
+    compared(*FILES[:2], "-m AP --store base.json --topics 1-20")
     whole = (home / "base.json").read_text()
     (home / "other.txt").write_text((home / "qrels.txt").read_text().replace("d1-1 1", "d1-1 0"))
     (home / "copy.json").write_text(whole)
@@ -190,9 +182,7 @@ def test_stored_baselines_that_are_refused(home: Path) -> None:
         (("qrels.txt", "base.run", "--store", "base.run"), "base.run"),
         (("qrels.txt", "base.run", "--store", "base.tsv"), "accepted: a name ending in .json"),
     ):
-        code, out, err = compared(*arguments)
-        assert (code, out, len(err.splitlines())) == (2, "", 1), err
-        assert part in err
+        assert part in refusal("compare", *arguments)
     assert (home / "base.json").read_text() == whole
     assert not (home / "more.json").exists()
 
@@ -234,17 +224,13 @@ def test_refusals_are_one_line(home: Path, arguments: tuple[str, ...], part: str
     for name, text in texts.items():
         (home / f"{name}.tsv").write_text(text)
     before = {path.name for path in home.iterdir()}
-    code, out, err = compared(*FILES, *arguments)
-    lines = [line for line in err.splitlines() if "in no slice" not in line]
-    assert (code, out, len(lines)) == (2, "", 1), err
-    assert part in lines[0]
+    assert part in refusal("compare", *FILES, arguments)
     assert {path.name for path in home.iterdir()} == before
 
 
 def test_one_column_needs_no_name(home: Path) -> None:
     (home / "two.tsv").write_text("qid\tkind\n" + "".join(f"{t}\t{t % 2}\n" for t in range(1, 31)) + "\n")
-    code, out, _ = compared(*FILES, "-m", "AP", "--slices", "two.tsv")
-    assert code == 0
+    out = compared(*FILES, "-m AP --slices two.tsv").out
     rows = [line.split() for line in out.splitlines() if line.startswith(("0 ", "1 "))]
     assert [row[:4] for row in rows] == [["1", "AP", "new", "15"], ["0", "AP", "new", "15"]]
     assert "95% CIs: simultaneous, Bonferroni, over 2 slices" in out
@@ -255,12 +241,12 @@ def test_the_step_of_the_page(home: Path) -> None:
     [step] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     first, second = (line.split() for line in re.findall(r"lmtune (.*)\n", step.replace("\\\n", "")))
     (home / "topics.tsv").write_text("topic\tlength\n" + "".join(f"{t}\t{t % 2}\n" for t in range(1, 31)))
-    assert compared("qrels.txt", "base.run", "-m", "nDCG@10", "--store", "baseline.json")[0] == 0
+    compared("qrels.txt base.run -m nDCG@10 --store baseline.json")
     for run, status in (("base", 0), ("bad", 3)):
         (home / "new.run").write_text((home / f"{run}.run").read_text())
-        code, out, _ = compared(*shlex.split(" ".join(first))[1:])
-        assert code == status and all(map(GITHUB.fullmatch, out.splitlines()))
+        out = compared(" ".join(first[1:]), status=status).out
+        assert all(map(GITHUB.fullmatch, out.splitlines()))
         assert len(ElementTree.parse("gate.xml").findall(".//testcase")) == 3
     assert second[-2:] == [">>", '"$GITHUB_STEP_SUMMARY"']
-    code, out, _ = compared(*second[1:-2])
-    assert code == 0 and out.startswith("| System | nDCG@10 |")
+    out = compared(*second[1:-2]).out
+    assert out.startswith("| System | nDCG@10 |")

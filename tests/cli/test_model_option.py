@@ -5,19 +5,16 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from scripts import refusal, run_command
 
 import lmtune
-from lmtune.cli.main import app
 from lmtune.io.runs import read_run
 from lmtune.models.model import MODELS
 
-Run = Callable[..., tuple[int, str, str]]
 WORDS = [f"word{i}" for i in range(40)]
 
 
@@ -38,15 +35,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+@pytest.fixture(autouse=True)
+def _working_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
-
-    def invoke(*arguments: str) -> tuple[int, str, str]:
-        result = CliRunner().invoke(app, list(arguments))
-        return result.exit_code, result.stdout, result.stderr
-
-    return invoke
 
 
 REFUSED = {
@@ -91,12 +82,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_one_line_says_what_is_wrong(case: str, run: Run) -> None:
+def test_one_line_says_what_is_wrong(case: str) -> None:
     command, *parts = REFUSED[case]
-    code, out, err = run(*command.split())
-    assert (code, out) == (2, "")
-    [line] = err.rstrip("\n").splitlines()
-    assert line.startswith("lmtune: ")
+    line = refusal(command)
     assert all(part in line for part in parts), line
 
 
@@ -106,13 +94,10 @@ def grid_for(name: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
-def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path) -> None:
+def test_tables_runs_and_records_name_the_model(name: str, home: Path) -> None:
     output = home / "kept" / name
-    code, shown, err = run(
-        *("tune", "c", "--model", name, "--grid", grid_for(name), "--restarts", "1", "-m", "AP"),
-        *("--output", str(output)),
-    )
-    assert code == 0, err
+    tune = f"tune c --model {name} --grid {grid_for(name)} --restarts 1 -m AP"
+    shown = run_command(tune, "--output", output).out
     plain = name == "two-stage"
     kept = ["table.txt", "table.md", "table.tex", "table.csv", "table.json"]
     for text in [shown.replace(str(output), ""), *((output / file).read_text() for file in kept)]:
@@ -133,8 +118,7 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
         with lines.open() as file:
             assert {row["line"] for row in csv.DictReader(file)} == {f"best {name}" for name in free}
     if len(names) == 2:  # tests/report/test_any_model.py draws more
-        code, _, err = run("plot", str(output), "--output", str(home / f"pictures-{name}"))
-        assert code == 0, err
+        run_command("plot", output, "--output", home / f"pictures-{name}")
         pictures = [path.name for path in (home / f"pictures-{name}").iterdir()]
         assert any("surface" in picture for picture in pictures) == (not fixed)
         assert "c-parameters.svg" in pictures
@@ -169,27 +153,24 @@ def test_tables_runs_and_records_name_the_model(name: str, run: Run, home: Path)
         ),
     ],
 )
-def test_runs_say_the_model_and_its_setting(arguments: str, tag: str, run: Run, home: Path) -> None:
-    code, out, err = run("search", "c", *arguments.split())
-    assert code == 0, err
+def test_runs_say_the_model_and_its_setting(arguments: str, tag: str, home: Path) -> None:
+    out = run_command("search c", arguments).out
     assert {line.split()[5] for line in out.splitlines()} == {tag}
     output = home / "some.run"
-    code, _, err = run("search", "c", *arguments.split(), "--output", str(output))
+    run_command("search c", arguments, "--output", output)
     assert output.read_text() == out
     made = json.loads((home / "some.run.made.json").read_text())
     assert made["model"]["name"] == (arguments.split()[1] if arguments else "two-stage")
 
 
-def test_the_special_cases_are_two_stage_smoothing(run: Run) -> None:
+def test_the_special_cases_are_two_stage_smoothing() -> None:
     for case, plain in [
         ("--model dirichlet --set mu=300", "--set lambda=0 --set mu=300"),
         ("--model jelinek-mercer --set lambda=0.7", "--set lambda=0.7 --set mu=0"),
     ]:
-        one, other = (
-            run("search", "c", *arguments.split(), "--run-tag", "x")[1] for arguments in (case, plain)
-        )
+        one, other = (run_command("search c --run-tag x", words).out for words in (case, plain))
         assert one == other
-    lucene = run("search", "c", "--model", "lucene-dirichlet", "--set", "mu=300", "--run-tag", "x")[1]
+    lucene = run_command("search c --model lucene-dirichlet --set mu=300 --run-tag x").out
     assert lucene != one
 
 
@@ -197,76 +178,56 @@ def test_the_special_cases_are_two_stage_smoothing(run: Run) -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "sdm-two-stage")) for name in MODELS]
 )
-def test_pruned_candidates_give_the_same_table(name: str, run: Run, home: Path) -> None:
+def test_pruned_candidates_give_the_same_table(name: str, home: Path) -> None:
     # Only relevant judgments: RankNet's sampled negatives come from deeper than the run depth.
     relevant = [line for line in (home / "c/qrels.txt").read_text().splitlines() if line[-1] == "1"]
     (home / "relevant.txt").write_text("\n".join(relevant) + "\n")
-    arguments = [
-        "tune",
-        "c",
-        "--qrels",
-        "relevant.txt",
-        "--model",
-        name,
-        "--grid",
-        grid_for(name),
-        "-m",
-        "P@3",
-        "--restarts",
-        "1",
-        "--sampled-negatives",
-        "9",
-        # Its lists are deeper than this collection.
-        "--no-approx",
-    ]
+    # Approx's lists are deeper than this collection.
+    tune = f"tune c --qrels relevant.txt --model {name} --grid {grid_for(name)} -m P@3 --no-approx"
+    tune += " --restarts 1 --sampled-negatives 9"
     served = ("dirichlet", "jelinek-mercer", "sdm-two-stage")  # by the candidates of models before them
-    code, pruned, err = run(*arguments, "--depth", "4")
-    assert code == 0, err
+    pruned, err = run_command(tune, "--depth 4")
     assert "pruning to" in err or name in served or not MODELS[name].formula.dominance
-    code, whole, err = run(*arguments, "--depth", "1000")
-    assert code == 0, err
+    whole = run_command(tune, "--depth 1000").out
     assert pruned == whole
     assert "Judged@" not in whole  # it would be P@10
 
 
-def test_a_named_index_without_positions_says_what_builds_them(run: Run) -> None:
-    assert run("index", "c", "--output", "plain")[0] == 0
-    code, out, err = run("search", "c", "--index", "plain", "--model", "sdm")
-    assert (code, out) == (2, "")
-    [*_, line] = err.rstrip("\n").splitlines()
+def test_a_named_index_without_positions_says_what_builds_them() -> None:
+    run_command("index c --output plain")
+    line = refusal("search c --index plain --model sdm")
     assert "no positions" in line
     assert "lmtune index ... --positions --output plain" in line
-    assert run("index", "c", "--positions", "--output", "placed")[0] == 0
-    own, named = (run("search", "c", *more, "--model", "sdm") for more in ([], ["--index", "placed"]))
-    assert own[:2] == named[:2]
+    run_command("index c --positions --output placed")
+    own, named = (run_command("search c --model sdm", more).out for more in ("", "--index placed"))
+    assert own == named
 
 
-def test_a_query_is_answered_on_the_screen(run: Run) -> None:
+def test_a_query_is_answered_on_the_screen() -> None:
     """The ten best are those of a run of the same query, each with its text's first words."""
     Path("one.tsv").write_text("1\tword1 word2\n")
-    status, out, said = run("search", "c", "word1 word2", "--model", "bm25")
-    assert status == 0
+    out, said = run_command("search c 'word1 word2' --model bm25")
     assert "bm25 with k1 = 0.9, b = 0.4" in said
-    assert run("search", "c", "--topics", "one.tsv", "--model", "bm25", "--output", "one.run")[0] == 0
+    run_command("search c --topics one.tsv --model bm25 --output one.run")
     best = sorted(read_run("one.run")["1"].items(), key=lambda item: -item[1])[:10]
     lines = [line.split() for line in out.splitlines()]
     assert [line[1] for line in lines] == [docno for docno, _ in best]
     assert [float(line[2]) for line in lines] == pytest.approx([score for _, score in best], abs=1e-4)
     texts = {d["id"]: d["contents"] for d in map(json.loads, Path("c/docs.jsonl").read_text().splitlines())}
     assert all(texts[line[1]].startswith(" ".join(line[3:6])) for line in lines)
-    assert run("search", "c", "nothing-has-this")[1] == "no document contains a term of the query\n"
-    assert len(run("search", "c", "word1", "--hits", "3")[1].splitlines()) == 3
-    assert run("search", "c", "word1 word2", "--model", "bm25", "--output", "two.run")[0] == 0
+    assert run_command("search c nothing-has-this").out == "no document contains a term of the query\n"
+    assert len(run_command("search c word1 --hits 3").out.splitlines()) == 3
+    run_command("search c 'word1 word2' --model bm25 --output two.run")
     assert read_run("two.run") == read_run("one.run")
 
 
 @pytest.mark.parametrize("part", ["rm3", "weights"])
-def test_an_expanded_query_without_a_known_word_is_answered(part: str, run: Run) -> None:
-    status, out, _ = run("search", "c", "zebra", "--model", f"bm25+{part}")
-    assert (status, out) == (0, "no document contains a term of the query\n")
+def test_an_expanded_query_without_a_known_word_is_answered(part: str) -> None:
+    out = run_command(f"search c zebra --model bm25+{part}").out
+    assert out == "no document contains a term of the query\n"
 
 
-def test_negative_weights_are_measured_unpruned(run: Run, home: Path) -> None:
+def test_negative_weights_are_measured_unpruned(home: Path) -> None:
     """The default's mean is that of the run that search writes; a certificate is refused."""
     (home / "signed.jsonl").write_text(
         "".join(
@@ -277,13 +238,12 @@ def test_negative_weights_are_measured_unpruned(run: Run, home: Path) -> None:
     for model in ("two-stage", "bm25"):
         topics = ("c", "--topics", "signed.jsonl", "--model", model)
         fast = ("--depth", "3", "--grid", "3x3", "--restarts", "0", "-m", "AP", "--no-approx")
-        status, out, said = run("tune", *topics, *fast, "--format", "json")
-        assert status == 0, said
+        out, said = run_command("tune", *topics, *fast, "--format json")
         assert "10 topics with a negative term weight (1, 2, 3, 4, 5, ...)" in said
         [mean] = [row["mean"] for row in json.loads(out) if row["method"] == "Default"]
-        assert run("search", *topics, "--hits", "3", "--output", "signed.run")[0] == 0
+        run_command("search", *topics, "--hits 3 --output signed.run")
         measured = lmtune.evaluate("c/qrels.txt", "signed.run", measures="AP")["AP"]
         assert mean == pytest.approx(measured, abs=1e-12)
-        status, out, said = run("tune", *topics, *fast, "--certify", "1e-2")
-        assert (status, out) == (2, "")
-        assert "a topic with a negative term weight cannot be certified" in said
+        assert "a topic with a negative term weight cannot be certified" in refusal(
+            "tune", *topics, *fast, "--certify 1e-2"
+        )

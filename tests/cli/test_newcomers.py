@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from scripts import refusal, run_command
 
-from lmtune.cli.main import app
 from lmtune.errors import MissingExtraError
 
 ROOT = Path(__file__).parents[2]
@@ -33,11 +32,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made_collection(tmp_path / "c")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def run(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, list(arguments))
-    return result.exit_code, result.stdout, result.stderr
 
 
 def run_on_terminal(*arguments: str) -> tuple[int, str, str]:
@@ -62,9 +56,7 @@ def run_on_terminal(*arguments: str) -> tuple[int, str, str]:
     ("words", "near"), [("evalute q r", "evaluate"), ("tune-up", "tune"), ("rerank trian c", "train")]
 )
 def test_a_mistyped_command_gets_a_suggestion(words: str, near: str) -> None:
-    code, _, err = run(*words.split())
-    assert code == 2
-    assert err.endswith(f"did you mean {near}?\n")
+    assert refusal(words).endswith(f"did you mean {near}?")
 
 
 @pytest.mark.parametrize(
@@ -82,16 +74,14 @@ def test_a_mistyped_command_gets_a_suggestion(words: str, near: str) -> None:
 )
 @pytest.mark.usefixtures("home")
 def test_a_wrong_argument_is_reported_before_any_work(words: str, message: str) -> None:
-    code, out, err = run(*words.split())
-    assert (code, out) == (2, "")
+    err = refusal(*words.split())
     assert err.startswith(message)
 
 
 def test_all_collections_are_read_before_one_is_tuned(home: Path) -> None:
     made_collection(home / "bad")
     (home / "bad" / "qrels.txt").write_text("1 0 d1\n")
-    code, out, err = run("tune", "c", "bad", "--grid", "2x2")
-    assert (code, out) == (2, "")
+    err = refusal("tune c bad --grid 2x2")
     assert "qrels.txt:1:" in err
     assert "tuned" not in err
 
@@ -105,7 +95,7 @@ def test_a_long_run_is_not_printed_on_a_terminal() -> None:
     assert f"too long for a terminal: 'up to {TOPICS * DOCUMENTS:,} lines'; accepted: --output FILE" in err
     code, out, _ = run_on_terminal(*words, "--hits", "1")
     assert (code, len(out.splitlines())) == (0, TOPICS)
-    piped = run(*words)[1]
+    piped = run_command(*words).out
     assert len(piped.splitlines()) == TOPICS * DOCUMENTS
 
 
@@ -127,17 +117,16 @@ TUNE = ["tune", "--grid", "2x2", "--model", "bm25"]
 @pytest.mark.slow
 def test_results_of_another_collection_are_kept(home: Path) -> None:
     made_collection(home / "other")
-    assert run(*TUNE, "c", "--output", "kept")[0] == 0
-    assert run(*TUNE, "./c", "--stemmer", "none", "--output", "kept")[0] == 0
+    run_command(*TUNE, "c --output kept")
+    run_command(*TUNE, "./c --stemmer none --output kept")
     before = made_of(home / "kept")
     (home / "few.tsv").write_text("1\talpha beta1\n2\talpha beta2\n")
     for words in (["other"], ["c", "other"], ["c", "--topics", "few.tsv", "--ignore-unknown"]):
-        code, out, err = run(*TUNE, *words, "--output", "kept")
-        assert (code, out) == (2, "")
+        err = refusal(*TUNE, *words, "--output kept")
         assert "kept: will not replace results of another collection: 'c'; accepted: another" in err
         assert "extracted" not in err
     assert made_of(home / "kept") == before
-    assert run(*TUNE, "other", "--output", "kept", "--overwrite")[0] == 0
+    run_command(*TUNE, "other --output kept --overwrite")
     assert [own["name"] for own in made_of(home / "kept")["collections"]] == ["other"]
     assert "--overwrite" not in made_of(home / "kept")["command"]
 
@@ -147,41 +136,39 @@ def test_results_of_another_command_are_kept(home: Path) -> None:
     choose = [*TUNE, "--choose", "stemmer=porter,none"]
     made_collection(home / "other")
     for words in ([*TUNE, "c", "--output", "tuned"], [*choose, "c", "--output", "chosen"]):
-        assert run(*words)[0] == 0
+        run_command(*words)
     deploy = ["deploy", "tuned", "--to", "bm25s", "--output"]
-    assert run(*deploy, "deployed")[0] == 0
+    run_command(*deploy, "deployed")
     for words in (
         [*choose, "c", "--output", "tuned"],
         [*TUNE, "c", "--output", "chosen"],
         [*TUNE, "c", "--output", "deployed", "--overwrite"],
         [*deploy, "chosen"],
     ):
-        code, out, err = run(*words)
-        assert (code, out) == (2, "")
-        assert "will not replace a folder that contains the results of another command" in err
-    assert "results of another collection: 'c'" in run(*choose, "other", "--output", "chosen")[2]
-    code, _, err = run(*choose, "c", "other", "--output", "both")
-    assert (code, "--choose writes one collection to a folder: ['c', 'other']" in err) == (2, True)
+        assert "will not replace a folder that contains the results of another command" in refusal(*words)
+    assert "results of another collection: 'c'" in refusal(*choose, "other --output chosen")
+    err = run_command(*choose, "c other --output both", status=2).err
+    assert "--choose writes one collection to a folder: ['c', 'other']" in err
     assert not (home / "both").exists()
     for words in ([*choose, "c", "--output", "chosen"], [*deploy, "deployed"]):
-        assert run(*words)[0] == 0
+        run_command(*words)
 
 
 def test_runs_are_called_as_the_user_says(home: Path) -> None:
     for model in ("bm25", "two-stage"):
-        assert run("search", "c", "--model", model, "--output", f"{model}.run")[0] == 0
+        run_command("search c --model", model, f"--output {model}.run")
     (home / "x=y.run").write_bytes((home / "bm25.run").read_bytes())
     given = ["c/qrels.txt", "LM=two-stage.run", "BM25=bm25.run"]
-    assert {"LM", "BM25"} < set(run("compare", *given, "-m", "AP")[1].split())
-    assert {"LM", "BM25"} < set(run("fuse", *given, "-m", "AP", "--method", "rrf", "--folds", "2")[1].split())
-    shown = run("evaluate", *given, "-m", "AP", "--format", "json")[1]
+    assert {"LM", "BM25"} < set(run_command("compare", *given, "-m AP").out.split())
+    assert {"LM", "BM25"} < set(run_command("fuse", *given, "-m AP --method rrf --folds 2").out.split())
+    shown = run_command("evaluate", *given, "-m AP --format json").out
     assert [own["run"] for own in json.loads(shown)] == ["LM", "BM25"]
-    assert run("evaluate", "c/qrels.txt", "LM=bm25.run", "-m", "map") == run(
-        "evaluate", "c/qrels.txt", "bm25.run", "-m", "map"
+    assert run_command("evaluate c/qrels.txt LM=bm25.run -m map") == run_command(
+        "evaluate c/qrels.txt bm25.run -m map"
     )
-    assert run("evaluate", "c/qrels.txt", "x=y.run") == run("evaluate", "c/qrels.txt", "bm25.run")
+    assert run_command("evaluate c/qrels.txt x=y.run") == run_command("evaluate c/qrels.txt bm25.run")
     for command in ("compare", "fuse"):
-        code, _, err = run(command, "c/qrels.txt", "A=bm25.run", "A=two-stage.run")
-        assert (code, "two files have one name: ['A', 'A']" in err) == (2, True)
-        code, _, err = run(command, "c/qrels.txt", "A=nowhere.run", "B=bm25.run")
-        assert (code, "nowhere.run: cannot read" in err) == (2, True)
+        err = run_command(command, "c/qrels.txt A=bm25.run A=two-stage.run", status=2).err
+        assert "two files have one name: ['A', 'A']" in err
+        err = run_command(command, "c/qrels.txt A=nowhere.run B=bm25.run", status=2).err
+        assert "nowhere.run: cannot read" in err

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from scripts import refusal, run_command
 
-from lmtune.cli.main import app
 from lmtune.measures.overlap import rank_biased_overlap
 
 RANKED = {
@@ -20,9 +20,7 @@ RANKED = {
 }
 
 
-def overlap(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["compare", "--overlap", *map(str, arguments)])
-    return result.exit_code, result.stdout_bytes.decode(), result.stderr
+overlap = partial(run_command, "compare --overlap")
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +42,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_tables() -> None:
-    code, out, err = overlap("base.run", "new.run", "OLD=other.run")
-    assert (code, err) == (0, "")
+    out, err = overlap("base.run new.run OLD=other.run")
+    assert err == ""
     lines = out.splitlines()
     assert lines[0] == "2 runs compared with base, 3 topics, without judgments"
     assert lines[2:4] == ["  Least similar   new, mean RBO 0.6333", "  Moved most      topic 3, RBO 0.0000"]
@@ -61,24 +59,19 @@ def test_tables() -> None:
 
 
 def test_records_and_options() -> None:
-    code, out, _ = overlap(
-        "base.run", "new.run", "--topics", "2", "--persistence", "0.5", "--cutoff", 1, "--format", "json"
-    )
+    out = overlap("base.run new.run --topics 2 --persistence 0.5 --cutoff 1 --format json").out
     [record] = json.loads(out)
     expected = rank_biased_overlap(
         dict(zip("abcd", range(1, 5), strict=True)), {"b": 1, "a": 2, "c": 3, "d": 4}, 0.5
     )
-    assert (code, record["topic"], record["jaccard"], record["rbo"]) == (0, "2", 0.0, pytest.approx(expected))
+    assert (record["topic"], record["jaccard"], record["rbo"]) == ("2", 0.0, pytest.approx(expected))
     assert (record["against"], record["ranking"]) == (list("abcd"), list("bacd"))
-    code, out, _ = overlap("base.run", "new.run", "--format", "csv")
+    out = overlap("base.run new.run --format csv").out
     assert [row["topic"] for row in csv.DictReader(io.StringIO(out))] == ["3", "2", "1"]
 
 
 def test_side_by_side() -> None:
-    code, out, _ = overlap(
-        "base.run", "new.run", "--side-by-side", "2", "--cutoff", "3", "--format", "markdown"
-    )
-    assert code == 0
+    out = overlap("base.run new.run --side-by-side 2 --cutoff 3 --format markdown").out
     first, second = out.split("| Rank | base | other rank | new | other rank |\n")[1:]
     assert first.splitlines()[1:4] == [
         f"| {n} | {b} | – | {d} | – |" for n, (b, d) in enumerate(zip("wxy", "abc", strict=True), 1)
@@ -92,8 +85,7 @@ def test_side_by_side() -> None:
 
 
 def test_texts_of_a_collection() -> None:
-    code, out, _ = overlap("base.run", "new.run", "--collection", "mine")
-    assert code == 0
+    out = overlap("base.run new.run --collection mine").out
     lines = out.splitlines()
     assert lines[-1] == "topic 3: third query"
     row = next(line for line in lines if line.startswith("1     w"))
@@ -116,16 +108,13 @@ def test_texts_of_a_collection() -> None:
     ],
 )
 def test_refusals_are_one_line(arguments: tuple[str, ...], part: str) -> None:
-    code, out, err = overlap(*arguments)
-    lines = [line for line in err.splitlines() if "is repeated" not in line]
-    assert (code, out, len(lines)) == (2, "", 1), err
-    assert part in lines[0]
+    assert part in refusal("compare --overlap", arguments)
 
 
 @pytest.mark.parametrize(
     "option", ["--cutoff=5", "--persistence=0.8", "--side-by-side=1", "--collection=mine"]
 )
 def test_its_options_need_it(option: str) -> None:
-    result = CliRunner().invoke(app, ["compare", "qrels.txt", "base.run", "new.run", option])
-    assert result.exit_code == 2
-    assert "an option of --overlap without it; accepted: lmtune compare --overlap BASELINE" in result.stderr
+    assert "an option of --overlap without it; accepted: lmtune compare --overlap BASELINE" in refusal(
+        "compare qrels.txt base.run new.run", option
+    )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from scripts import refusal, run_command
 
-from lmtune.cli.main import app
 from lmtune.io.runs import read_run
 
 torch = pytest.importorskip("torch", reason="the extra 'neural' is not installed")
@@ -34,11 +34,7 @@ TEXT = (
 )
 
 
-def run(*arguments: str | Path) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["rerank", *map(str, arguments)])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
+run = partial(run_command, "rerank")
 
 
 @pytest.fixture(scope="module")
@@ -85,30 +81,18 @@ def panda_places(path: Path, topics: list[str]) -> float:
 
 
 def test_trained_and_applied(home: Path) -> None:
-    code, out, err = run(
-        "train",
-        *where(home),
-        "--train-topics",
-        "1-8",
-        "--depth",
-        "10",
-        "--output",
-        home / "m",
-        *learning(home),
+    out, err = run(
+        "train", *where(home), "--train-topics 1-8 --depth 10 --output", home / "m", *learning(home)
     )
-    assert code == 0, err
     assert out.startswith("best epoch")
     assert "training takes up to" in err
     made = json.loads((home / "m/model.json").read_text())
     assert made["facts"]["text"]["max_length"] == 32
     new = home / "new.run"
-    code, _, err = run("apply", home / "m", *where(home), "--output", new, "--checkpoint", home / "scores")
-    assert code == 0, err
+    err = run("apply", home / "m", *where(home), "--output", new, "--checkpoint", home / "scores").err
     assert "documents scored in" in err
     topics = [str(t) for t in range(9, 13)]
-    code, _, err = run("importance", home / "m", *where(home))
-    assert code == 2
-    assert "it has no features" in err
+    assert "it has no features" in run("importance", home / "m", *where(home), status=2).err
     assert panda_places(new, topics) < panda_places(home / "base.run", topics) - 1
     base, ranked = read_run(home / "base.run"), read_run(new)
     for topic in map(str, range(1, 9)):
@@ -116,17 +100,16 @@ def test_trained_and_applied(home: Path) -> None:
     for topic in topics:
         assert list(ranked[topic])[10:] == list(base[topic])[10:]  # beneath --depth
     for flags in (["--bf16"], ["--checkpoint", str(home / "scores"), "--depth", "10"]):
-        assert run("apply", home / "m", *where(home), "--output", home / "again.run", *flags)[0] == 0
+        run("apply", home / "m", *where(home), "--output", home / "again.run", *flags)
         assert panda_places(home / "again.run", topics) == pytest.approx(panda_places(new, topics), abs=0.5)
 
 
 def test_a_cross_encoder_of_others_and_other_texts(home: Path) -> None:
     first = home / "first.run"
     model = f"text:{home / 'bert'}"
-    assert run("apply", model, *where(home), "--output", first)[0] == 0
+    run("apply", model, *where(home), "--output", first)
     titled = home / "titled.run"
-    code, _, err = run("apply", model, *where(home), "--output", titled, "--text", "{title}: {contents}")
-    assert code == 0, err
+    run("apply", model, *where(home), "--output", titled, "--text '{title}: {contents}'")
     assert read_run(first).keys() == read_run(titled).keys()
     assert read_run(first) != read_run(titled)
 
@@ -140,24 +123,16 @@ def test_a_document_without_text_is_ranked(home: Path, tmp_path: Path) -> None:
     (tmp_path / "base.run").write_text("".join(f"1 Q0 d{n} {n} {-n} base\n" for n in (1, 2, 3)))
     given = ("--run", tmp_path / "base.run", "--indexes", tmp_path / "indexes")
     output = tmp_path / "new.run"
-    code, _, err = run("apply", f"text:{home / 'bert'}", tmp_path / "c", *given, "--output", output)
-    assert code == 0, err
+    err = run(f"apply text:{home / 'bert'}", tmp_path / "c", *given, "--output", output).err
     assert set(read_run(output)["1"]) == set(texts)
     assert err.count("d2 has no text; documents without text are read as empty") == 1
 
 
 def test_crossval_and_compare(home: Path) -> None:
-    code, out, err = run(
-        "crossval", *where(home), "--folds", "2", "--output", home / "cv.run", *learning(home)
-    )
-    assert code == 0, err
+    out = run("crossval", *where(home), "--folds 2 --output", home / "cv.run", *learning(home)).out
     assert "nDCG" in out
     short = [*net(home)[:-4], "--epochs", "1"]
-    code, out, err = run(
-        "compare", *where(home), "--folds", "2", "--trials", "1", "--losses", "ranknet,song", *short
-    )
-    assert code == 0, err
-    assert "song" in out
+    assert "song" in run("compare", *where(home), "--folds 2 --trials 1 --losses ranknet,song", *short).out
 
 
 def test_what_is_refused(home: Path) -> None:
@@ -178,15 +153,12 @@ def test_what_is_refused(home: Path) -> None:
         (*given, *net(home), "--text", "{contents"): "bad template",
         ("compare", home / "c", "--net", f"text:{home / 'bert'}"): "the network needs texts",
     }.items():
-        code, out, err = run(*arguments)
-        assert (code, out) == (2, "")
-        assert problem in err.splitlines()[-1]
+        assert problem in refusal("rerank", *arguments)
     assert not (home / "no").exists()
 
 
 def test_without_the_extra(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where_it_is = "lmtune.rerank.settings.find_spec"
     monkeypatch.setattr(where_it_is, lambda name: None if name == "transformers" else find_spec(name))
-    code, _, err = run("train", *where(home), "--output", home / "no", *net(home))
-    assert code == 2
+    err = run("train", *where(home), "--output", home / "no", *net(home), status=2).err
     assert "needs the 'text' extra" in err

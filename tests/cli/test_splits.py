@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from scripts import run_command
 from support import read_answer
 
-from lmtune.cli.main import app
 from lmtune.collections.collection import Collection
 from lmtune.errors import InputError
 from lmtune.tuning.experiment.plan import Plan, Split
 from lmtune.tuning.experiment.preparation import prepare
 
-Run = Callable[[str], tuple[int, str, str]]
 QUICK = "--grid 3x3 --restarts 0 --ranknet-starts 1 --no-approx"
 SPLITS = {"train": range(1, 7), "dev": range(7, 9), "test": range(9, 13)}
 
@@ -33,19 +30,12 @@ def write_beir(home: Path) -> None:
         Path(home, f"qrels/{name}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+@pytest.fixture(autouse=True)
+def _working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_beir(tmp_path / "c")
     monkeypatch.chdir(tmp_path)
 
-    def invoke(line: str) -> tuple[int, str, str]:
-        result = CliRunner().invoke(app, line.split())
-        return result.exit_code, result.stdout, result.stderr
 
-    return invoke
-
-
-@pytest.mark.usefixtures("run")
 @pytest.mark.parametrize(
     ("split", "train", "test"),
     [
@@ -62,7 +52,6 @@ def test_each_split_is_for_one_of_the_two(split: Split, train: str, test: str) -
     assert set(ready.dataset.qrels) == {*fold.train, *fold.test}
 
 
-@pytest.mark.usefixtures("run")
 def test_other_ways_take_one_split_as_before() -> None:
     for collection, split in (
         (Collection("c"), Split(folds="2")),
@@ -73,7 +62,6 @@ def test_other_ways_take_one_split_as_before() -> None:
         assert {*ready.dataset.qrels} == {f"q{n}" for n in SPLITS["test"]}
 
 
-@pytest.mark.usefixtures("run")
 @pytest.mark.parametrize(
     ("collection", "split"),
     [
@@ -91,7 +79,6 @@ def test_splits_that_are_none(collection: Collection, split: Split) -> None:
         prepare(collection, split, Plan(grid=(3, 3)))
 
 
-@pytest.mark.usefixtures("run")
 def test_a_topic_in_both_is_refused() -> None:
     with Path("c/qrels/test.tsv").open("a") as stream:
         stream.write("q1\td1\t1\n")
@@ -99,15 +86,13 @@ def test_a_topic_in_both_is_refused() -> None:
         prepare(Collection("c"), Split(), Plan(grid=(3, 3)))
 
 
-def test_beirs_folder_is_tuned_by_beirs_measures(run: Run) -> None:
-    status, out, said = run(f"tune c {QUICK}")
-    assert status == 0, said
+def test_beirs_folder_is_tuned_by_beirs_measures() -> None:
+    out, said = run_command(f"tune c {QUICK}")
     assert "c/qrels/train.tsv" in said
     assert "c/qrels/test.tsv" in said
     assert "nDCG@10" in read_answer(out)[1]
     assert "R@100" in out
     assert "MAP" not in out
-    status, out, _ = run(f"tune c {QUICK} -m AP")
-    assert status == 0
+    out = run_command(f"tune c {QUICK} -m AP").out
     assert "MAP" in out
     assert "nDCG" not in out

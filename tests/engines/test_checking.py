@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from made_engines import write_collection
+from scripts import refusal, run_command
 
 from lmtune.candidates.ranking import Searched, search
-from lmtune.cli.main import app
 from lmtune.collections.collection import Collection
 from lmtune.engines.checking import Check, _Comparison, check_run, cut, rounding_bound
 from lmtune.errors import InputError
@@ -158,23 +157,18 @@ def test_a_run_of_one_split_is_compared_with_its_topics(tmp_path: Path) -> None:
         kept = [f"{topic}\t{docno}\t{gain}\n" for topic, _, docno, gain in rows if topic in wanted]
         (beir / f"qrels/{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(kept))
 
-    def run(line: str) -> tuple[int, str, str]:
-        with contextlib.chdir(tmp_path):
-            done = CliRunner().invoke(app, line.split())
-        return done.exit_code, done.stdout, done.stderr
-
+    run = partial(run_command, cwd=tmp_path)
     tune = "tune b --model bm25:lucene --grid 3x3 --restarts 0 --no-approx -m AP --output kept"
-    assert run(tune)[0] == 0
+    run(tune)
     for split, topics_of_it, more in (("test", 3, ""), ("train", 5, " --split train")):
-        assert run(f"search b --from kept --split {split} --output own.run")[0] == 0
-        code, out, err = run(f"check-run own.run kept{more}")
-        assert code == 0, err
+        run(f"search b --from kept --split {split} --output own.run")
+        out = run(f"check-run own.run kept{more}").out
         assert (
             f"  Rankings   {topics_of_it} of {topics_of_it} topics: same documents in the same order" in out
         )
-    code, out, err = run("check-run own.run kept --split other")
-    assert (code, out) == (2, "")
-    assert "no such split: 'other'; accepted: test, train" in err.splitlines()[-1]
+    assert "no such split: 'other'; accepted: test, train" in refusal(
+        "check-run own.run kept --split other", cwd=tmp_path
+    )
 
 
 def test_another_analysis_and_another_formula_are_other_scores(home: Path, ours: Searched) -> None:
@@ -207,24 +201,18 @@ def test_a_shorter_run_is_compared_as_deep_as_it_is(ours: Searched) -> None:
 
 
 def test_the_command(home: Path) -> None:
-    def run(line: str) -> tuple[int, str, str]:
-        with contextlib.chdir(home):
-            done = CliRunner().invoke(app, line.split())
-        return done.exit_code, done.stdout, done.stderr
-
+    run = partial(run_command, cwd=home)
     tune = "tune c --model bm25:lucene --stemmer none --grid 3x3 --restarts 0 --no-approx -m AP --output kept"
-    assert run(tune)[0] == 0
-    assert run("search c --from kept --output own.run")[0] == 0
-    code, out, err = run("check-run own.run kept")
-    assert code == 0, err
+    run(tune)
+    run("search c --from kept --output own.run")
+    out = run("check-run own.run kept").out
     assert out.startswith("The run matches the setting\n")
     assert "lmtune" in out
     assert "tuned" not in out
-    code, out, err = run("check-run own.run kept --engine elasticsearch")
-    assert (code, "tuned" in out) == (0, False), err
+    out = run("check-run own.run kept --engine elasticsearch").out
+    assert "tuned" not in out
     # tantivy fixes k1 and b, and counts the empty document: another ranking, and what it costs.
-    code, out, err = run("check-run own.run kept --engine tantivy --output parted.csv")
-    assert code == 1, err
+    out = run("check-run own.run kept --engine tantivy --output parted.csv", status=1).out
     assert "formula (topic " in out
     assert "\ntuned" in out
     rows = [*csv.DictReader((home / "parted.csv").open())]
@@ -234,22 +222,20 @@ def test_the_command(home: Path) -> None:
         if row["there"]:
             assert float(row["run_there"]) == own[row["topic"]][row["there"]]
     # A run of another method's setting is told by the options that take it.
-    assert run("search c --from kept --method ranknet --output other.run")[0] == 0
-    code, out, err = run("check-run other.run kept")
-    assert code == 1, err
+    run("search c --from kept --method ranknet --output other.run")
+    out = run("check-run other.run kept", status=1).out
     assert "  Instead    the run matches --measure AP --method ranknet\n" in out
     # Values copied from the screen have three digits, which moves documents of nearly equal scores.
     rows = json.loads((home / "kept/table.json").read_text())
     [setting] = [row["setting"] for row in rows if row["method"] == "Direct"]
     copied = " ".join(f"--set {name}={value:.3g}" for name, value in setting.items())
-    assert run(f"search c --model bm25:lucene --stemmer none {copied} --output printed.run")[0] == 0
-    code, out, err = run("check-run printed.run kept --method direct")
-    assert code == 1, err
+    run(f"search c --model bm25:lucene --stemmer none {copied} --output printed.run")
+    out = run("check-run printed.run kept --method direct", status=1).out
     printed = ", ".join(f"{name} = {value:.3g}" for name, value in setting.items())
     assert f"  Instead    the run matches its values as printed, {printed}\n" in out
-    assert run("check-run other.run kept --measure AP --method ranknet")[0] == 0
+    run("check-run other.run kept --measure AP --method ranknet")
     (home / "moved").symlink_to("c")
-    assert run("check-run own.run kept --collection moved")[0] == 0
+    run("check-run own.run kept --collection moved")
     record = json.loads((home / "kept/made.json").read_text())
     assert record["collections"][0]["opened"] == {"name": "c", "stemmer": "none"}
     del record["collections"][0]["opened"]
@@ -264,9 +250,7 @@ def test_the_command(home: Path) -> None:
         ("check-run no.run kept", "no.run"),
         ("check-run own.run kept --engine solr --model bm25", "both --engine and --model"),
     ):
-        code, out, err = run(line)
-        assert (code, out) == (2, ""), line
-        assert said in err.splitlines()[-1], line
+        assert said in refusal(line, cwd=home), line
 
 
 def test_single_precision_leaves_open_what_is_nearer_than_its_roundings() -> None:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from made_engines import write_collection
 from made_lucene import require_java
+from scripts import refusal, run_command
 
 from lmtune import Analyzer, evaluate
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import search
-from lmtune.cli.main import app
 from lmtune.collections.collection import Collection
 from lmtune.engines import writers
 from lmtune.engines.catalogue import ENGINES
@@ -403,36 +402,25 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_command_writes_what_was_tuned(home: Path) -> None:
-    def run(line: str) -> tuple[int, str, str]:
-        with contextlib.chdir(home):
-            done = CliRunner().invoke(app, line.split())
-        return done.exit_code, done.stdout, done.stderr
-
+    run = partial(run_command, cwd=home)
     tune = "tune c --model bm25 --stemmer none --grid 3x3 --restarts 0 --no-approx -m AP -m P@5 --output kept"
-    assert run(tune)[0] == 0
+    run(tune)
     final = {
         (row["measure"], row["method"]): row["final"]
         for row in json.loads((home / "kept/table.json").read_text())
     }
-    code, out, err = run("deploy kept --to elasticsearch --output made --measure P@5 --method ranknet")
-    assert (code, out) == (0, ""), err
+    out, err = run("deploy kept --to elasticsearch --output made --measure P@5 --method ranknet")
+    assert out == "", err
     index = json.loads((home / "made/index.json").read_text())["settings"]
     assert index["similarity"]["tuned"] == {"type": "BM25", **final["P@5", "RankNet"]["params"]}
     assert "porter_stem" not in index["analysis"]["analyzer"]["tuned"]["filter"]
     check_readable({path.name: path.read_text() for path in (home / "made").iterdir()})
-    assert run("deploy kept --to solr --output made")[0] == 0  # its own folder is replaced
-    assert sorted(path.name for path in (home / "made").iterdir()) == [
-        "README.txt",
-        "made.json",
-        "query.sh",
-        "schema.xml",
-        "stopwords.txt",
-    ]
-    code, out, err = run("deploy kept --to opensearch --index-name news-1 --field-name body")
-    assert code == 0, err
+    run("deploy kept --to solr --output made")  # its own folder is replaced
+    made = ["README.txt", "made.json", "query.sh", "schema.xml", "stopwords.txt"]
+    assert sorted(path.name for path in (home / "made").iterdir()) == made
+    out = run("deploy kept --to opensearch --index-name news-1 --field-name body").out
     assert '"$URL/news-1/_search"' in out and '"body": {' in out and 'contents"' not in out
-    code, out, err = run("deploy kept --to bm25s")
-    assert code == 0, err
+    out = run("deploy kept --to bm25s").out
     assert out.startswith("--- README.txt\n")
     recommended = {
         row["measure"]: row["setting"]
@@ -446,12 +434,9 @@ def test_the_command_writes_what_was_tuned(home: Path) -> None:
         ("deploy c --to solr", "lmtune tune --output"),
         ("deploy kept --to solr --output kept", "would replace"),
     ):
-        code, out, err = run(line)
-        assert (code, out) == (2, ""), line
-        assert said in err.splitlines()[-1], line
+        assert said in refusal(line, cwd=home), line
     # What it cannot express is refused below what the nearest costs, measured on the same topics.
-    code, out, err = run("deploy kept --to sqlite --output no --measure P@5")
-    assert code == 2
+    out, err = run("deploy kept --to sqlite --output no --measure P@5", status=2)
     assert "has k1 = 1.2 and b = 0.75 fixed" in err.splitlines()[-1]
     assert not (home / "no").exists()
     assert out.startswith(
@@ -462,28 +447,23 @@ def test_the_command_writes_what_was_tuned(home: Path) -> None:
         ("tuned", "--from kept --measure P@5"),
         ("nearest", "--stemmer none --model bm25:sqlite --set k1=1.2 --set b=0.75"),
     ):
-        assert run(f"search c {how} --output {system}.run")[0] == 0
+        run(f"search c {how} --output {system}.run")
         evaluated = evaluate(home / "c/qrels.txt", home / f"{system}.run", ["P@5", "AP"])
         expected = evaluated.to_numpy()[0].tolist()
         assert means[system][:2] == [f"{value:.4f}" for value in expected]
     (home / "c").rename(home / "away")
-    code, out, err = run("deploy kept --to sqlite")
+    out, err = run("deploy kept --to sqlite", status=2)
     (home / "away").rename(home / "c")
-    assert (code, out) == (2, "")
+    assert out == ""
     assert "cannot compare the nearest setting" in err
     assert "fixed" in err.splitlines()[-1]
 
 
 def test_what_the_nearest_stemmer_costs_is_measured_held_out(home: Path) -> None:
-    def run(line: str) -> tuple[int, str, str]:
-        with contextlib.chdir(home):
-            done = CliRunner().invoke(app, line.split())
-        return done.exit_code, done.stdout, done.stderr
-
+    run = partial(run_command, cwd=home)
     tune = "tune c --model bm25:lucene --stemmer english --grid 3x3 --restarts 0 --no-approx -m AP --folds 2"
-    assert run(f"{tune} --output english")[0] == 0
-    code, out, err = run("deploy english --to lucene --output no")
-    assert code == 2
+    run(f"{tune} --output english")
+    out, err = run("deploy english --to lucene --output no", status=2)
     assert "no known filter for this stemmer: 'english'; accepted: results of lmtune tune --ste" in err
     assert not (home / "no").exists()
     means = {line.split()[0]: line.split()[1] for line in out.splitlines() if line[:5] in ("tuned", "neare")}

@@ -12,10 +12,9 @@ from typing import Any
 import engine_oracles as oracle
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from scripts import refusal, run_command
 
 from lmtune import evaluate
-from lmtune.cli.main import app
 from lmtune.engines.checking import check_rankings
 from lmtune.engines.hybrid import FusedRuns, deploy_fusion
 from lmtune.engines.running import run_qdrant
@@ -45,11 +44,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lines += [f"{topic} Q0 {names[d]} {r} {s!r} {run}\n" for r, (s, d) in enumerate(ranked, 1)]
         (folder / run).write_text("".join(lines))
     return folder
-
-
-def run(*words: object) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, list(map(str, words)))
-    return done.exit_code, done.stdout, done.stderr
 
 
 def fused_by(files: dict[str, Any], engine: str, runs: dict[str, Run]) -> Run:
@@ -86,12 +80,10 @@ def fused_by(files: dict[str, Any], engine: str, runs: dict[str, Run]) -> Run:
 def test_an_engine_that_follows_the_files_ranks_alike(
     engine: str, how: tuple[str, ...], home: Path, tmp_path: Path
 ) -> None:
-    given = (home / "qrels", home / "a", home / "b", "--method", *how, "--output", tmp_path / "run")
-    code, text, err = run("fuse", *given, "--format", "json")
-    assert code == 0, err
+    given = (home / "qrels", home / "a", home / "b", "--output", tmp_path / "run", "--method")
+    text = run_command("fuse", *given, how, "--format json").out
     (tmp_path / "fused.json").write_text(text)
-    code, _, err = run("deploy", tmp_path / "fused.json", "--to", engine, "--output", tmp_path / "files")
-    assert code == 0, err
+    run_command("deploy", tmp_path / "fused.json", "--to", engine, "--output", tmp_path / "files")
     files = {path.name: json.loads(path.read_text()) for path in (tmp_path / "files").glob("*.json")}
     runs = {name: read_run(home / name) for name in "ab"}
     theirs, ours = fused_by(files, engine, runs), read_run(tmp_path / "run")
@@ -134,26 +126,21 @@ def test_a_fusion_tuned_for_an_engine_is_deployed_and_its_run_matches(
     engine: str, home: Path, tmp_path: Path
 ) -> None:
     given = (home / "qrels", home / "b", home / "a")
-    code, text, err = run("fuse", *given, "-m", "AP", "--engine", engine, "--folds", 2, "--format", "json")
-    assert code == 0, err
+    text = run_command("fuse", *given, f"-m AP --engine {engine} --folds 2 --format json").out
     (tmp_path / "fused.json").write_text(text)
     tuned = ("--method", "tuned")
-    code, _, err = run(
-        "deploy", tmp_path / "fused.json", *tuned, "--to", engine, "--output", tmp_path / "files"
-    )
-    assert code == 0, err
+    run_command("deploy", tmp_path / "fused.json", *tuned, "--to", engine, "--output", tmp_path / "files")
     files = {path.name: json.loads(path.read_text()) for path in (tmp_path / "files").glob("*.json")}
     theirs = fused_by(files, engine, {name: read_run(home / name) for name in "ba"})
     lines = [f"{t} Q0 {d} 0 {s!r} engine\n" for t, own in theirs.items() for d, s in own.items()]
     (tmp_path / "theirs").write_text("".join(lines))
-    code, out, err = run("check-run", tmp_path / "theirs", tmp_path / "fused.json", *given, *tuned)
-    assert code == 0, out + err
+    out = run_command("check-run", tmp_path / "theirs", tmp_path / "fused.json", *given, *tuned).out
     assert "6 of 6 topics: same documents in the same order to rank" in out
     assert "The run's scores are lmtune's." in out
     # Another engine's files would rank in another way.
     other = {"elasticsearch": "opensearch", "opensearch": "elasticsearch"}[engine]
-    code, _, err = run("deploy", tmp_path / "fused.json", *tuned, "--to", other)
-    assert (code, "the fusion is for another engine" in err) == (2, True)
+    err = run_command("deploy", tmp_path / "fused.json", *tuned, "--to", other, status=2).err
+    assert "the fusion is for another engine" in err
 
 
 @pytest.mark.parametrize("engine", ["elasticsearch", "opensearch"])
@@ -180,12 +167,10 @@ def fused_files(
     engine: str, how: tuple[object, ...], runs: list[Path], folder: Path
 ) -> tuple[dict[str, Any], Run]:
     """Fuse runs, deploy what came out, and return the file's functions and the fused run."""
-    given = (runs[0].parent / "qrels", *runs, "--method", *how, "--output", folder / "run")
-    code, text, err = run("fuse", *given, "--format", "json")
-    assert code == 0, err
+    given = ("fuse", runs[0].parent / "qrels", *runs, "--output", folder / "run", "--method")
+    text = run_command(*given, *map(str, how), "--format json").out
     (folder / "fused.json").write_text(text)
-    code, _, err = run("deploy", folder / "fused.json", "--to", engine, "--output", folder / "files")
-    assert code == 0, err
+    run_command("deploy", folder / "fused.json", "--to", engine, "--output", folder / "files")
     return runpy.run_path(str(folder / "files/search.py")), read_run(folder / "run")
 
 
@@ -215,8 +200,7 @@ def test_qdrant_ranks_as_the_fused_run(how: tuple[str, ...], home: Path, tmp_pat
         assert len(scores) > 10
     # The command says the same of it.
     given = (tmp_path / "fused.json", home / "qrels", home / "a", home / "b")
-    code, out, err = run("check-engine", "qdrant", *given)
-    assert code == 0, err
+    out = run_command("check-engine qdrant", *given).out
     assert out.startswith("The run matches the setting\n")
 
 
@@ -266,23 +250,24 @@ def test_qdrant_computes_each_of_its_variants_as_lmtune_does(home: Path) -> None
 
 def test_runs_keep_their_names(home: Path, tmp_path: Path) -> None:
     given = (home / "qrels", f"LM={home / 'a'}", f"BM25={home / 'b'}")
-    code, text, err = run("fuse", *given, "--method", "rrf", "--format", "json", "--output", tmp_path / "own")
-    assert code == 0, err
+    text = run_command("fuse", *given, "--method rrf --format json --output", tmp_path / "own").out
     (tmp_path / "fused.json").write_text(text)
-    code, out, err = run("check-run", tmp_path / "own", tmp_path / "fused.json", *given)
-    assert (code, "matched by order" in err) == (0, False), err
+    out, err = run_command("check-run", tmp_path / "own", tmp_path / "fused.json", *given)
+    assert "matched by order" not in err
     assert out.startswith("The run matches the setting\n")
-    code, _, err = run("check-run", tmp_path / "own", tmp_path / "fused.json", *given, "--output", home / "b")
-    assert (code, "would replace what the command reads" in err) == (2, True)
+    err = run_command(
+        "check-run", tmp_path / "own", tmp_path / "fused.json", *given, "--output", home / "b", status=2
+    ).err
+    assert "would replace what the command reads" in err
 
 
 def test_a_bad_name_is_found_first(tmp_path: Path, home: Path) -> None:
     given = (home / "qrels", home / "a", home / "b")
-    _, text, _ = run("fuse", *given, "--method", "linear", "--format", "json")
+    text = run_command("fuse", *given, "--method linear --format json").out
     (tmp_path / "fused.json").write_text(text)
-    code, out, err = run("deploy", tmp_path / "fused.json", "--to", "opensearch", "--field-name", "a b")
-    assert (code, out) == (2, "")  # no table of the nearest fusion
-    assert "bad name of a field" in err
+    assert "bad name of a field" in refusal(
+        "deploy", tmp_path / "fused.json", "--to opensearch --field-name 'a b'"
+    )
 
 
 @pytest.mark.parametrize("rows", [None, 3, [], [3], [{"measure": "AP"}]])
@@ -291,9 +276,9 @@ def test_another_row_needs_rows(rows: object, tmp_path: Path) -> None:
     options = {"normalise": "min-max", "missing": "minimum", "rrf_k": 60.0, "depth": 1000}
     kept = {"output": chosen, "options": options, "rows": rows, "runs": ["a", "b"]}
     (tmp_path / "fused.json").write_text(json.dumps(kept))
-    code, out, err = run("deploy", tmp_path / "fused.json", "--to", "opensearch", "--measure", "AP")
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert "the JSON output of lmtune fuse" in err
+    assert "the JSON output of lmtune fuse" in refusal(
+        "deploy", tmp_path / "fused.json", "--to opensearch --measure AP"
+    )
 
 
 def test_ties_inside_a_run_explain_a_fusion_of_ranks() -> None:
@@ -325,23 +310,20 @@ def test_ties_inside_a_run_explain_a_fusion_of_ranks() -> None:
 
 def test_a_run_is_held_against_the_fused_one(home: Path, tmp_path: Path) -> None:
     given = (home / "qrels", home / "a", home / "b")
-    code, text, err = run(
-        "fuse", *given, "--method", "linear", "--format", "json", "--output", tmp_path / "own"
-    )
-    assert code == 0, err
+    text = run_command("fuse", *given, "--method linear --format json --output", tmp_path / "own").out
     fused = tmp_path / "fused.json"
     fused.write_text(text)
-    code, out, err = run("check-run", tmp_path / "own", fused, *given)
-    assert code == 0, err
+    out = run_command("check-run", tmp_path / "own", fused, *given).out
     assert "6 of 6 topics: same documents in the same order to rank" in out
     assert "The run's scores are lmtune's." in out
     means = [line.split()[1] for line in out.splitlines() if line.startswith(("lmtune ", "run "))]
     value = f"{evaluate(home / 'qrels', tmp_path / 'own', ['nDCG@10'])['nDCG@10'].item():.4f}"
     assert means == [value, value]
     # Another fusion's run is not.
-    run("fuse", *given, "--method", "rrf", "--output", tmp_path / "rrf")
-    code, out, err = run("check-run", tmp_path / "rrf", fused, *given, "--output", tmp_path / "parted.csv")
-    assert code == 1
+    run_command("fuse", *given, "--method rrf --output", tmp_path / "rrf")
+    out, err = run_command(
+        "check-run", tmp_path / "rrf", fused, *given, "--output", tmp_path / "parted.csv", status=1
+    )
     assert "topics match to rank" in out
     assert len((tmp_path / "parted.csv").read_text().splitlines()) > 1
     for line, said in (
@@ -352,8 +334,7 @@ def test_a_run_is_held_against_the_fused_one(home: Path, tmp_path: Path) -> None
         (("check-engine", "lancedb", fused, *given), "'lancedb'; accepted: qdrant"),
         (("check-engine", "qdrant", fused, *given), "Qdrant has no such normalisation: 'min-max'"),
     ):
-        code, out, err = run(*line)
-        assert (code, out) == (2, ""), line
+        err = refusal(*line)
         assert re.search(said, err.splitlines()[-1]), err
 
 
@@ -416,26 +397,22 @@ def test_lancedb_ranks_as_the_fused_run(how: tuple[str, ...], tmp_path: Path) ->
         answered += [f"{word} Q0 {docno} 0 {score!r} lancedb\n" for docno, score in scores.items()]
     (tmp_path / "theirs").write_text("".join(answered))
     given = (tmp_path / "qrels", tmp_path / "text", tmp_path / "vector")
-    code, out, err = run("check-run", tmp_path / "theirs", tmp_path / "fused.json", *given)
-    assert code == 0, out + err
+    out = run_command("check-run", tmp_path / "theirs", tmp_path / "fused.json", *given).out
     assert out.startswith("The run matches the setting\n")
 
 
 @pytest.mark.slow
 def test_what_the_nearest_fusion_costs_is_shown(home: Path, tmp_path: Path) -> None:
-    code, text, err = run("fuse", home / "qrels", home / "a", home / "b", "--format", "json")
-    assert code == 0, err
+    text = run_command("fuse", home / "qrels", home / "a", home / "b", "--format json").out
     kept = json.loads(text)
     of = {row["method"]: row for row in kept["rows"]}
     kept["output"] |= {"method": "borda", "weights": of["borda"]["weights"]}
     (tmp_path / "fused.json").write_text(json.dumps(kept))
-    code, out, err = run("deploy", tmp_path / "fused.json", "--to", "qdrant")
-    assert code == 2
+    out, err = run_command("deploy", tmp_path / "fused.json", "--to qdrant", status=2)
     assert "Qdrant cannot express the method: 'borda'" in err
     gain = of["rrf"]["held_out"] - of["borda"]["held_out"]
     assert [f"{of['rrf']['held_out']:.4f}", f"{gain:+.4f}"] == out.splitlines()[-1].split()[-2:]
-    code, _, err = run("deploy", tmp_path, "--to", "qdrant")
-    assert code == 2
+    run_command("deploy", tmp_path, "--to qdrant", status=2)
 
 
 def test_what_engines_cannot_do_is_refused() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from made_choices import write_collection
+from scripts import run_command
 
 from lmtune.cli.main import app
 
@@ -26,15 +27,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_collection(home / "c")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
-        run(f"{TUNE} {CHOOSE}")
-        run("report kept")
+        run_command(f"{TUNE} {CHOOSE}")
+        run_command("report kept")
         return home / "kept"
-
-
-def run(line: str) -> tuple[str, str]:
-    result = CliRunner().invoke(app, line.split())
-    assert result.exit_code == 0, result.stderr
-    return result.stdout, result.stderr
 
 
 def test_the_page_opens_with_the_answer_and_has_the_tables(kept: Path) -> None:
@@ -74,7 +69,7 @@ def test_topic_by_topic_are_the_first_case_and_what_was_chosen(kept: Path) -> No
 
 def test_the_interactions_are_drawn_of_a_full_search(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(kept.parent)
-    run("plot kept")
+    run_command("plot kept")
     pictures = {f"c-{name}-{what}.svg" for name in ("AP", "P@5") for what in ("gains", "interactions")}
     assert {file.name for file in (kept / "pictures").glob("*.svg")} == pictures
     drawn = [(kept / name).read_text() for name in ("interactions.svg", "pictures/c-AP-interactions.svg")]
@@ -89,14 +84,14 @@ def test_the_page_is_ours_to_replace_and_another_file_is_not(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(kept.parent)
-    run("report kept/chosen")
+    run_command("report kept/chosen")
     before = (kept / "report.html").read_bytes()
-    run("report kept")
+    run_command("report kept")
     assert (kept / "report.html").read_bytes() == before
     race = f"{TUNE.replace('kept', 'raced')} {CHOOSE} --no-approx --race"
     shutil.copytree(kept, "raced")
     for line in (race, "report raced", "plot raced", "report raced"):
-        run(line)
+        run_command(line)
     assert {file.name for file in Path("raced/pictures").glob("*.svg")} == {
         "c-AP-gains.svg",
         "c-P@5-gains.svg",
