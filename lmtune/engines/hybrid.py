@@ -346,7 +346,7 @@ def fusion_cost(path: PathLike, engine: str, chosen: Chosen, options: FusionOpti
     value = "in_sample" if tuned["held_out"] is None else "held_out"
     best = max(supported, key=lambda row: float(row[value]))
     table_rows = [
-        [name, row["method"], f"{row[value]:.4f}", f"{row[value] - tuned[value]:+.4f}"]
+        [name, row["method"], f"{row[value]:.4f}", f"{row[value] - tuned[value]:+z.4f}"]
         for name, row in (("tuned", tuned), (f"nearest of {SPACES[engine].title}", best))
     ]
     names = ["", "method", f"{tuned['measure']}, {value.replace('_', ' ')}", "difference"]

@@ -117,7 +117,9 @@ def swapped_files_error(path: PathLike, kind: Kind) -> InputError:
     """Return the error for a run where judgments are expected, or the reverse; `kind` is that of the file."""
     is_run = kind.name == RUN.name
     message = "this is a run, not judgments" if is_run else THESE_ARE_JUDGMENTS
-    return InputError(message, file=path, accepted="judgments come first, then runs")
+    columns = "topic, iteration, docno, gain" if is_run else "topic, Q0, docno, rank, score, tag"
+    accepted = f"lines of {columns}; as arguments, judgments come before runs"
+    return InputError(message, file=path, accepted=accepted)
 
 
 def read_scores(data: Any, name: str, first: int = 1) -> dict[str, dict[str, float]]:

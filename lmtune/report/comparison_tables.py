@@ -503,9 +503,8 @@ def _computation_note(comparison: Comparison, name: str) -> str:
 
 
 def signed(value: float) -> str:
-    """Format a difference with its sign and four decimals."""
-    sign = "-" if value < 0 else "+"
-    return f"{sign}{short(abs(value))}"
+    """Format a difference with its sign and four decimals; values that round to 0 are +0.0000."""
+    return f"{value:+z.4f}"
 
 
 def comparison_records(comparison: Comparison) -> list[dict[str, object]]:

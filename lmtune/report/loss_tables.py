@@ -138,7 +138,7 @@ def _table(outcomes: Sequence[Outcome], empty: Sequence[Empty]) -> Table:
     remarks = "; ".join(filter(None, [shared, *(f"{DASH} {text}" for text in why)]))
     notes = [*_significance_notes(len(outcomes), several), *([remarks] if remarks else [])]
     return Table.of(
-        ["Empty queries", "", "Loss"],
+        ["Empty queries", "", "System"],
         [*(text for head in heads for text in (head, over)), "rate"],
         [[row for (line, _), row in rows.items() if line == convention] for convention in empty],
         f"Test means over queries and trials, ± half of the 95% CI over {over}",
@@ -152,7 +152,7 @@ def _significance_notes(losses: int, several: bool) -> list[str]:
         return []
     after = "; letters after ±: over trials, paired by seed" if several else ""
     return [
-        f"Letters: losses that are significantly worse, over queries with means over trials{after}",
+        f"Letters: systems that are significantly worse, over queries with means over trials{after}",
         "Two-sided paired t-tests, Holm's correction over "
         f"{quantity(losses * (losses - 1) // 2, 'pair')}, adjusted p < 0.05",
     ]

@@ -242,11 +242,11 @@ def _fused_by(row: FusedRow, runs: int) -> str:
 
 
 def loss_answer(outcomes: Sequence[Outcome], empty: Empty) -> Answer | None:
-    """Return the loss to use, by the measure with the largest cutoff; None for a single loss.
+    """Return the system to use, by the measure with the largest cutoff; None for a single one.
 
-    The first loss is recommended unless another one is significantly better. The unit is the query, with its
-    mean over trials. p-values and intervals are corrected for all pairs of losses, so they hold for the best
-    loss, too.
+    A system is a loss, another ranker or a model. The first one is recommended unless another one is
+    significantly better. The unit is the query, with its mean over trials. p-values and intervals are
+    corrected for all pairs, so they hold for the best system, too.
     """
     first, *others = outcomes
     if not others:
@@ -268,12 +268,14 @@ def loss_answer(outcomes: Sequence[Outcome], empty: Empty) -> Answer | None:
     rate = f" (learning rate {chosen.rate_text})" if chosen.rates else ""
     means = "; ".join(f"{one.label} {short(by_loss[one.label].mean())}" for one in (best, first))
     test = CORRECTED if len(others) > 1 else PLAIN
+    (title, text), verdict = difference_lines(gain, differences, first.label, _QUERIES, test)
     lines = [
         ("Recommended", f"{chosen.label}{rate}"),
         (measure.title, means),
-        *difference_lines(gain, differences, first.label, _QUERIES, test),
+        (title, f"{best.label} minus {first.label}: {text}"),
+        verdict,
     ]
-    return Answer(f"{len(outcomes)} losses, {quantity(values.size, *_QUERIES)}", lines)
+    return Answer(f"{len(outcomes)} systems, {quantity(values.size, *_QUERIES)}", lines)
 
 
 def reranking_answer(comparison: Comparison) -> Answer:

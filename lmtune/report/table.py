@@ -276,14 +276,14 @@ def finite(content: Any) -> Any:
 
 
 def short(value: float) -> str:
-    """Format a number with four decimals, as trec_eval does.
+    """Format a number with four decimals, as trec_eval does, but never as -0.0000.
 
     Examples
     --------
-    >>> short(0.25), short(-0.25), short(1.0)
-    ('0.2500', '-0.2500', '1.0000')
+    >>> short(0.25), short(-0.25), short(-0.00001)
+    ('0.2500', '-0.2500', '0.0000')
     """
-    return f"{value:.4f}"
+    return f"{value:z.4f}"
 
 
 def listed(names: Sequence[str]) -> str:

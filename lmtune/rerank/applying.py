@@ -330,9 +330,7 @@ def read_rows(model: Reranker, file: Path) -> RankingData:
 def read_lists(model: Reranker, file: Path) -> RankingData:
     """Read a LETOR file for a model, and print a note if it has identifiers of the training queries."""
     data = read_rows(model, file)
-    seen = {query for part in model.facts.get("topics", {}).values() for query in part}
-    if common := seen.intersection(data.queries):
-        note(f"{len(common)} of {len(data.queries)} queries have identifiers of the model's training queries")
+    model.note_seen(data.queries)
     return data
 
 

@@ -24,13 +24,12 @@ from lmtune.measures.significance.comparison import compare as compare_values
 from lmtune.measures.significance.tests import FEWEST, MeanInterval, confidence_interval
 from lmtune.parallel import Task, in_task_order
 from lmtune.rerank.data import RankingSplit
-from lmtune.rerank.exchange.foreign import ForeignModel
 from lmtune.rerank.learners.learner import Scorer
 from lmtune.rerank.loss_names import Loss, parse_losses
 from lmtune.rerank.normalisation import Normalisation
 from lmtune.rerank.rankers import Ranker
-from lmtune.rerank.reranker import Reranker, evaluate_queries, learner_of, reported_measures
-from lmtune.rerank.settings import Settings
+from lmtune.rerank.reranker import evaluate_queries, learner_of, load_model, reported_measures
+from lmtune.rerank.settings import Settings, reads_text
 from lmtune.rerank.training.loop import Training, TrainingOptions
 
 Method = Loss | Ranker
@@ -199,13 +198,13 @@ def measure_models(
     trials: int,
     names: Sequence[str] | None = None,
 ) -> list[Outcome]:
-    """Evaluate models of other programs on the test queries.
+    """Evaluate trained models on the test queries.
 
     Parameters
     ----------
     files : sequence of path-like
-        See `lmtune.rerank.exchange.foreign.ForeignModel`. Whether a model has learnt from the test queries is
-        not in its file.
+        See `lmtune.rerank.reranker.load_model`. Files of other programs do not record whether a model has
+        learnt from the test queries.
     splits, settings, trials
         As for `compare`. A model has the same values in each trial.
     names : sequence of str, optional
@@ -214,19 +213,18 @@ def measure_models(
     Raises
     ------
     InputError
-        If a file is not a model, or its features differ.
+        If a path is not a model, or its features differ.
     """
-    folds, measures, outcomes = (
-        Folds(splits, Normalisation()),
-        reported_measures(settings.validation_measure),
-        [],
-    )
+    measures, outcomes = reported_measures(settings.validation_measure), []
     for file in files:
         with FilePosition(file):
-            scorer = ForeignModel.read(file)
+            if reads_text(str(file)) or not (model := load_model(file)).names:
+                raise InputError("the model reads text: it has no features", accepted="a model of features")
             if names is not None:
-                Reranker(scorer, scorer.form.names).check_features(names)
-            values = folds.measure([scorer] * len(splits), measures, "cpu")
+                model.check_features(names)
+            model.note_seen([query for split in splits for query in split.test.queries], file=file)
+            scored = [(split.test, model.score(split.test)) for split in splits]
+        values = evaluate_queries(scored, measures)
         outcomes.append(Outcome(Path(file).name, (), measures, np.repeat(values[None], trials, axis=0)))
     return outcomes
 

@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from lmtune.devices import check_device, is_spread, run_on_devices
-from lmtune.errors import InputError, PathLike
+from lmtune.errors import InputError, PathLike, name_of
 from lmtune.io.digests import digest, read_json, read_verified, sealed_text, unsealed
 from lmtune.io.files import read_bytes
 from lmtune.io.folders import FolderKind, atomic_directory, check_directory, is_folder
 from lmtune.measures.lists import Measurer, mean_over_lists
 from lmtune.measures.measure import Measure, column_names, exponential_ndcg
+from lmtune.options import flags, options_of
 from lmtune.parallel import Task, in_task_order
-from lmtune.progress import Progress, count_callback, quantity, timed
+from lmtune.progress import Progress, count_callback, note, quantity, timed
 from lmtune.rerank.data import RankingData
 from lmtune.rerank.exchange.foreign import ForeignModel
 from lmtune.rerank.learners.feature_networks import WEIGHTS, NetworkLearner
@@ -122,8 +123,11 @@ class Reranker:
             answers and the adapters' rank.
         """
         if not isinstance(self.scorer, TextTrained):
-            accepted = "no options of texts"
-            raise InputError("the model reads no text", file=file, value=min(options), accepted=accepted)
+            name, flag = next(
+                (name, flags(one)[0]) for one in options_of(TextOptions) if (name := one.name) in options
+            )
+            problem = f"{flag} has no effect: the model reads features, not text"
+            raise InputError(problem, file=file, value=options[name], accepted="without it")
         for name in ("prompt", "answers", "lora"):
             if name in options:
                 accepted = "--max-length, --passages, --overlap, --text, --batch-tokens"
@@ -173,6 +177,13 @@ class Reranker:
             value=(differing or known[len(names) :])[0],
             accepted="a model trained on the same features",
         )
+
+    def note_seen(self, queries: Sequence[str], *, file: PathLike | None = None) -> None:
+        """Print a note if queries have identifiers of training or validation queries."""
+        seen = {query for part in self.facts.get("topics", {}).values() for query in part}
+        if common := seen.intersection(queries):
+            of_model = f"identifiers of {'the model' if file is None else name_of(file)}'s training queries"
+            note(f"{len(common)} of {len(queries)} queries have {of_model}")
 
     def report(self, test: RankingData) -> Iterator[str]:
         """Yield lines with the mean measures of test queries; see `report`."""

@@ -104,7 +104,8 @@ BAD_RUNS: dict[str, tuple[bytes, str]] = {
     ),
     "judgments": (
         b"1 0 a 1\n",
-        "bad: these are judgments, not a run; accepted: judgments come first, then runs",
+        "bad: these are judgments, not a run; accepted: lines of topic, Q0, docno, rank, score, tag; "
+        "as arguments, judgments come before runs",
     ),
     "nan": (b"1 Q0 a 1 nan t\n", "bad:1: the score is not a finite number: 'nan'; accepted: such as -7.25"),
     "infinite": (

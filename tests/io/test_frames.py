@@ -176,7 +176,7 @@ FRAME = RUNS["PyTerrier"]()
         (as_run, [("1", "a", 2.0)], r"run:1: a row has no qid: \('1', 'a', 2.0\)"),
         (as_run, 3, "cannot be read as run: 'int'; accepted: a path, a dictionary"),
         (as_qrels, FRAME.drop(columns="score"), "no column label.*label or relevance"),
-        (as_qrels, FRAME, "this is a run, not judgments; accepted: judgments come first"),
+        (as_qrels, FRAME, "this is a run, not judgments; accepted: lines of topic, "),
         (as_run, FRAME.rename(columns={"score": "rel"}), "these are judgments, not a run"),
         (as_qrels, {"1": {"a": 1.5}}, "judgments:1: the gain is not an integer: 1.5"),
         (as_qrels, {"1": {"a": 10**9}}, "the gain is not an integer"),

@@ -100,7 +100,7 @@ def test_whole_gains_are_taken_with_a_point(tmp_path: Path) -> None:
         read_qrels(tmp_path / "q")
 
 
-SWAPPED = "this is a run, not judgments; accepted: judgments come first, then runs"
+SWAPPED = "this is a run, not judgments; accepted: lines of topic, iteration, docno, gain; as arguments"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,12 @@ SWAPPED = "this is a run, not judgments; accepted: judgments come first, then ru
     [
         (read_qrels, "a.run", "1 Q0 a 1 2.5 x\n", SWAPPED),
         (read_qrels, "a.csv", "qid,docno,rank,score\n1,a,1,2\n", SWAPPED),
-        (read_run, "q", "1 0 a 1\n", "these are judgments, not a run; accepted: judgments come first"),
+        (
+            read_run,
+            "q",
+            "1 0 a 1\n",
+            "these are judgments, not a run; accepted: lines of topic, Q0, docno, rank, score, tag;",
+        ),
         (read_run, "q.csv", "qid,docno,rel\n1,a,1\n", "these are judgments, not a run"),
         (read_run, "a.csv", "qid,score\n1,2\n", "no column docno.*docno or doc_id"),
         (read_run, "a.csv", "qid,docno,score\n1,a,x\n", "a.csv:2: the score is not a finite number: 'x'"),

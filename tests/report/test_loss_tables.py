@@ -40,10 +40,10 @@ def test_plain() -> None:
     *lines, marks, tests, legend = loss_table(OUTCOMES).splitlines()[7:]
     assert answer["Recommended"] == "ranknet (learning rate 0.003)"  # the first: there is no test
     assert answer["nDCG@10 (gains 2^g - 1)"] == "k-song:gamma=0.5 0.7600; ranknet 0.7100"
-    assert answer["Difference"] == "+0.0500"
+    assert answer["Difference"] == "k-song:gamma=0.5 minus ranknet: +0.0500"
     half = f"{confidence_interval([0.4, 0.41, 0.42]).half:.4f}"
     names = [text for k in (1, 3, 5, 10) for text in (f"nDCG@{k}", "trials")]
-    assert lines[0].split() == ["Empty", "queries", "Loss", *names, "rate"]
+    assert lines[0].split() == ["Empty", "queries", "System", *names, "rate"]
     assert lines[1].split()[:7] == ["left", "out", "a", "ranknet", "0.4100–", "±", f"{half}–"]
     assert lines[1].endswith("0.003")
     # A constant difference has no variance and so no test, over queries as over trials.

@@ -245,13 +245,13 @@ def test_losses_are_compared_with_the_first() -> None:
     answer = loss_answer([first, second], "skip")
     lines = [
         ("nDCG@10", "song 0.4663; ranknet 0.4500"),
-        ("Difference", difference(BASE + GAIN, BASE)),
+        ("Difference", f"song minus ranknet: {difference(BASE + GAIN, BASE)}"),
         ("Verdict", "significantly better than ranknet"),
     ]
-    assert answer == Answer("2 losses, 8 queries", [("Recommended", "song (learning rate 0.001)"), *lines])
+    assert answer == Answer("2 systems, 8 queries", [("Recommended", "song (learning rate 0.001)"), *lines])
     assert loss_table([first, second]).startswith(answer.text())
     other = loss_answer([second, first], "skip")
-    assert other is not None and other.lines[2] == ("Difference", difference(BASE, BASE + GAIN))
+    assert other is not None and other.lines[2][1] == f"ranknet minus song: {difference(BASE, BASE + GAIN)}"
     assert loss_answer([first], "skip") is None
 
 

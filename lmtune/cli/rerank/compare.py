@@ -51,7 +51,8 @@ class _Trials:
     )
     also: tuple[Path, ...] = option(
         (),
-        "Models of LightGBM, XGBoost, CatBoost or RankLib to compare too; not trained on the test queries.",
+        "Models to compare too, not trained on the test queries: folders of rerank train, files of LightGBM, "
+        "XGBoost, CatBoost or RankLib.",
     )
     run: Path | None = usual(None, "The TREC run to rerank.")
     folds: str | None = option(
@@ -126,6 +127,10 @@ def compare(
         note(f"{total} test queries, {missing} without a relevant document")
     names = made[0].names if made else None
     others = measure_models(trials.also, folds, settings, trials.trials, names)
+    labels = [*map(str, chain(*losses)), *(one.label for one in others)]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        accepted = "each loss and each model's file name once"
+        raise InputError("a name is listed twice", value=twice[0], accepted=accepted)
     conventions = _CONVENTIONS[trials.empty][
         : 2 if missing else 1
     ]  # without such queries both conventions agree

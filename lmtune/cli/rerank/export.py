@@ -12,7 +12,7 @@ from lmtune.cli.messages import note, say
 from lmtune.collections.provenance import record
 from lmtune.engines.deployment import FIELD, Names
 from lmtune.errors import check_choice
-from lmtune.io.files import read_bytes
+from lmtune.io.files import read_lines
 from lmtune.io.folders import FolderKind, check_directory
 from lmtune.io.result_folders import RECORD, write_folder
 from lmtune.options import option, usual
@@ -65,7 +65,7 @@ def export(
     reads = [model, *(path for path in (settings.check, settings.feature_names) if path is not None)]
     check_directory(settings.output, _KIND, reads=reads)
     if settings.feature_names is not None:
-        names = tuple(read_bytes(settings.feature_names).decode().split())
+        names = tuple(name for _, line in read_lines(settings.feature_names) for name in line.split())
     loaded = load_model(model)
     converted = exported(loaded, name=settings.model_name, field=settings.field_name, names=names)
     files = target.write(converted)

@@ -117,10 +117,10 @@ class Check(NamedTuple):
     power: float | None = None
 
     def __str__(self) -> str:
-        bound = "" if self.bound is None else f", lower bound {self.bound:+.4f}"
+        bound = "" if self.bound is None else f", lower bound {self.bound:+z.4f}"
         return (
             f"{'passed' if self.is_met else 'failed'}: {self.system}: {self.requirement}: difference "
-            f"{self.difference:+.4f}{bound}, required {'>=' if self.bound is None else '>'} "
+            f"{self.difference:+z.4f}{bound}, required {'>=' if self.bound is None else '>'} "
             f"{self.requirement.limit:+.4f}, {quantity(self.topics, 'topic')}"
             + ("" if self.power is None else f", power {self.power:.2f}")
         )

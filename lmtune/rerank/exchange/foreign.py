@@ -286,6 +286,8 @@ class ForeignModel(FeatureScorer):
         try:
             with FilePosition(path):
                 return cls.parse(read_bytes(path))
+        except InputError:
+            raise
         except (
             ValueError,
             LookupError,
@@ -295,20 +297,28 @@ class ForeignModel(FeatureScorer):
             RecursionError,
             struct.error,
         ) as error:
-            raise InputError(f"not a model ({error})", file=path, accepted=_ACCEPTED) from error
+            problem = f"not a model, or a damaged one: {error}"
+            raise InputError(problem, file=path, accepted=_ACCEPTED) from error
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
         """Parse the content of a model's file; see `read`."""
-        if content.startswith(b"tree\n") and b"\nend of trees" in content:
+        if content.startswith(b"tree\n"):
+            if b"\nend of trees" not in content:
+                raise ValueError("LightGBM's text has no line 'end of trees'")
             return cls(content, "lightgbm", lightgbm_trees(content.decode()))
         if content.startswith(b"## "):
             return cls(content, "ranklib", ranklib_form(content.decode()))
-        is_json = re.match(rb'\s*\{\s*"', content) is not None
-        parsed = parse_json(content, infinite=True) if is_json else parse_ubjson(content)
+        parsed: Any = {}
+        if content.lstrip().startswith(b"{"):
+            is_json = re.match(rb'\s*\{\s*"', content) is not None
+            parsed = parse_json(content, infinite=True) if is_json else parse_ubjson(content)
         if "scale_and_bias" in parsed:
             return cls(content, "catboost", catboost_trees(parsed))
-        return cls(content, "xgboost", xgboost_form(parsed))
+        if "learner" in parsed:
+            return cls(content, "xgboost", xgboost_form(parsed))
+        begin = content[:20].decode(errors="backslashreplace")
+        raise InputError("not a model", value=begin, accepted=_ACCEPTED)
 
     def score(
         self, data: RankingData, *, progress: StepProgress | None = None, **how: Unpack[ScoringOptions]

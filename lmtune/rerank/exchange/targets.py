@@ -109,7 +109,7 @@ def exported(reranker: Reranker, *, name: str, field: str, names: tuple[str, ...
     InputError
         If the model reads text, scores a query's documents together, or features are normalised by query.
     """
-    scorer, known = reranker.scorer, names or reranker.names
+    scorer, known = reranker.scorer, reranker.names if names is None else names
     if len(known) != len(reranker.names):
         raise InputError("wrong number of feature names", value=len(known), accepted=str(len(reranker.names)))
     if twice := [one for one in known if sum(identifier(one) == identifier(other) for other in known) > 1]:

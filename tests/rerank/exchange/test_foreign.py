@@ -191,8 +191,9 @@ class TestRanklib:
 )
 def test_refuse_a_damaged_file(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model").write_bytes(content)
-    with pytest.raises(InputError, match=r"model: not a model"):
+    with pytest.raises(InputError, match=r"model: not a model.*; accepted: LightGBM's text, ") as caught:
         load_model(tmp_path / "model")
+    assert ("no line 'end of trees'" in str(caught.value)) == content.startswith(b"tree")
 
 
 def test_refuse_other_numbers_of_features() -> None:
