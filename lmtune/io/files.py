@@ -19,7 +19,7 @@ from typing import IO, Any, BinaryIO, Literal, TextIO, cast, overload
 
 from lmtune.errors import FilePosition, InputError, PathLike
 from lmtune.io.locks import temporary
-from lmtune.io.remote import local_copy
+from lmtune.io.remote import is_remote, local_copy
 
 LONGEST_LINE_BYTES = 256 << 20
 """Maximum length of a line or a TREC document, in bytes."""
@@ -387,6 +387,16 @@ def unreadable(path: PathLike, error: OSError) -> InputError:
             names = sorted(entry.name for entry in Path(os.fsdecode(path)).iterdir() if entry.is_file())
             accepted = f"a file, such as {names[0]}" if names else "a file"
     return InputError(f"cannot read: {error.strerror or error}", file=path, accepted=accepted)
+
+
+def check_readable(path: PathLike) -> None:
+    """Raise `InputError` if a file does not exist, for a check before slow imports; skips URLs."""
+    if os.fspath(path) == "-" or is_remote(path):
+        return
+    try:
+        Path(path).stat()
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 def near_names(path: PathLike) -> list[str]:

@@ -81,7 +81,7 @@ def read_letor_folder(
     InputError
         If a file is missing, ambiguous or invalid, or queries cannot be held out.
     """
-    home, prefix = _letor_home(path)
+    home, prefix = find_letor_home(path)
     folds = [folder for folder in home.iterdir() if folder.is_dir() and re.fullmatch(r"Fold\d+", folder.name)]
     if not folds and not any(home.iterdir()):
         raise InputError("the folder is empty", file=path, accepted=_LAYOUT)
@@ -122,8 +122,14 @@ def _read(
         return read(zero_based=True)
 
 
-def _letor_home(path: PathLike) -> tuple[Path, str]:
-    """Split a path into the folder and the prefix of its files' names."""
+def find_letor_home(path: PathLike) -> tuple[Path, str]:
+    """Split a path into the folder and the prefix of its files' names.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder.
+    """
     home, prefix = Path(path), ""
     if not home.exists() and any(home.parent.glob(f"{escape(home.name)}.*")):
         home, prefix = home.parent, f"{home.name}."

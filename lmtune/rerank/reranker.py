@@ -19,7 +19,7 @@ from lmtune.devices import check_device, is_spread, run_on_devices
 from lmtune.errors import InputError, PathLike, name_of
 from lmtune.io.digests import digest, read_json, read_verified, sealed_text, unsealed
 from lmtune.io.files import read_bytes
-from lmtune.io.folders import FolderKind, atomic_directory, check_directory, is_folder
+from lmtune.io.folders import FolderKind, atomic_directory, check_directory
 from lmtune.measures.lists import Measurer, mean_over_lists
 from lmtune.measures.measure import Measure, column_names, exponential_ndcg
 from lmtune.options import flags, options_of
@@ -30,6 +30,7 @@ from lmtune.rerank.exchange.foreign import ForeignModel
 from lmtune.rerank.learners.feature_networks import WEIGHTS, NetworkLearner
 from lmtune.rerank.learners.learner import Learner, Scorer, ScoringOptions
 from lmtune.rerank.learners.trees import TREES, LambdaMart, name_features
+from lmtune.rerank.model_folder import MODEL, find_model_folder
 from lmtune.rerank.normalisation import Normalisation
 from lmtune.rerank.rankers import LEARNERS, NETWORK
 from lmtune.rerank.settings import Settings, TextOptions, reads_text
@@ -42,13 +43,12 @@ CUTOFFS = (1, 3, 5, 10)
 """Cutoffs of the nDCG values reported for test queries."""
 
 _RECORD = "made.json"
-_MODEL = "model.json"
 _TEXT_MODEL_FILES = (
     *("config.json", "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "vocab.*"),
     *("merges.txt", "*.model", "*.jinja", "model-*.safetensors", "model.safetensors.index.json"),
 )
 MODEL_KIND = FolderKind(
-    _RECORD, (WEIGHTS, TREES, "scorer.*", _MODEL, HISTORY, SECONDS, _RECORD, *_TEXT_MODEL_FILES)
+    _RECORD, (WEIGHTS, TREES, "scorer.*", MODEL, HISTORY, SECONDS, _RECORD, *_TEXT_MODEL_FILES)
 )
 """The files of a model's folder; ``scorer.*`` are those of custom scorers."""
 
@@ -327,7 +327,7 @@ def save_model(path: PathLike, reranker: Reranker, record: Mapping[str, Any]) ->
         }
         folder.joinpath(_RECORD).write_text(f"{json.dumps(dict(record), indent=2)}\n", encoding="utf-8")
         model["digests"] = {file.name: digest(file.read_bytes()) for file in sorted(folder.iterdir())}
-        folder.joinpath(_MODEL).write_text(sealed_text(model, indent=2), encoding="utf-8")
+        folder.joinpath(MODEL).write_text(sealed_text(model, indent=2), encoding="utf-8")
 
 
 def read_record(path: PathLike) -> Any:
@@ -342,15 +342,7 @@ def read_record(path: PathLike) -> Any:
         return {"network": str(path)}
     if Path(path).is_file():
         return {"file": Path(path).name, "digest": digest(read_bytes(path))}
-    return read_json(_model_folder(path) / _RECORD)
-
-
-def _model_folder(path: PathLike) -> Path:
-    folder = Path(path)
-    if not is_folder(folder) or not (folder / _MODEL).is_file():
-        accepted = "a folder that lmtune rerank train wrote, or a file of another program"
-        raise InputError("no model here", file=path, accepted=accepted)
-    return folder
+    return read_json(find_model_folder(path) / _RECORD)
 
 
 def load_model(path: PathLike, *scorers: type[Scorer], text: Mapping[str, Any] | None = None) -> Reranker:
@@ -377,14 +369,12 @@ def load_model(path: PathLike, *scorers: type[Scorer], text: Mapping[str, Any] |
     if Path(path).is_file():
         model_of_file = ForeignModel.read(path)
         return Reranker(model_of_file, model_of_file.form.names)
-    folder = _model_folder(path)
+    folder = find_model_folder(path)
     try:
-        model = parse_json(read_bytes(folder / _MODEL))
+        model = parse_json(read_bytes(folder / MODEL))
         if model["version"] != _VERSION:
             value, accepted = model["version"], str(_VERSION)
-            raise InputError(
-                "unsupported model version", file=folder / _MODEL, value=value, accepted=accepted
-            )
+            raise InputError("unsupported model version", file=folder / MODEL, value=value, accepted=accepted)
         model = unsealed(model, kinds=_KINDS)
         files = {name: read_verified(folder / name, expected) for name, expected in model["digests"].items()}
         kinds = _SCORERS | {scorer.kind: scorer for scorer in scorers}

@@ -10,12 +10,16 @@ from typing import Any
 from lmtune.cli.forms import Group
 from lmtune.cli.parameters import Tuned
 from lmtune.collections.collection import Collection
+from lmtune.collections.loading import check_exists
 from lmtune.errors import InputError, require_modules
+from lmtune.io.files import check_readable
 from lmtune.io.term_values import topic_weights_option
 from lmtune.models.model import find_model
 from lmtune.models.two_stage import TWO_STAGE
-from lmtune.options import option, usual
+from lmtune.options import flags, option, options_of, usual
+from lmtune.rerank.letor_folder import find_letor_home
 from lmtune.rerank.loss_names import Loss
+from lmtune.rerank.model_folder import check_model
 from lmtune.rerank.rankers import Ranker
 from lmtune.rerank.sources import FeatureSettings, ListSource, TaughtSource
 
@@ -75,20 +79,52 @@ class Targets:
         """
         from lmtune.rerank.training.objectives import check_teacher, check_weighted
 
-        if isinstance(source, FeatureSettings) and run is None:
-            for flag, value in (("--feature", source.custom), ("--only-features", source.only)):
-                if value:
-                    raise InputError(f"{flag} without --run", accepted="both, or neither")
-        for name, value in vars(self).items():
-            if value is not None and run is None:
-                flag = f"--{name.replace('_', '-')}"
-                raise InputError(f"{flag} without --run", accepted="both, or neither")
+        if run is None:
+            check_without_run(self)
+            if isinstance(source, FeatureSettings):
+                check_without_run(source, ("custom", "only"))
         for loss in losses:
             check_teacher(loss, self.teacher is not None)
             if self.topic_weights is not None:
                 check_weighted(loss)
         plain = self.teacher is None and self.topic_weights is None
         return source if plain else TaughtSource(source, self.teacher, self.topic_weights)
+
+
+def check_inputs(
+    data: str | None, run: Path | None, *files: Path | None, models: Iterable[Path] = (), is_folder: bool
+) -> None:
+    """Raise InputError for inputs that do not exist, before torch is imported.
+
+    Parameters
+    ----------
+    data : str, optional
+        With a run the collection, otherwise LETOR data.
+    run : path, optional
+    *files : path or None
+        Further files.
+    models : iterable of path
+        Models that will be loaded.
+    is_folder : bool
+        Whether LETOR data are a folder, not a file.
+    """
+    for model in models:
+        check_model(model)
+    if data is not None and run is not None:
+        check_exists(data)
+    elif data is not None and is_folder:
+        find_letor_home(data)
+    elif data is not None:
+        check_readable(data)
+    for file in filter(None, (run, *files)):
+        check_readable(file)
+
+
+def check_without_run(settings: Any, names: Iterable[str] | None = None) -> None:
+    """Raise InputError for the first option that is set although it needs --run; by default any option."""
+    for field in options_of(settings):
+        if (names is None or field.name in names) and getattr(settings, field.name) != field.default:
+            raise InputError(f"{flags(field)[0]} without --run", accepted="both, or neither")
 
 
 def tuned_features(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from lmtune.cli.messages import say
 from lmtune.cli.parameters import Tuned
-from lmtune.cli.rerank import Machine, tuned_features
+from lmtune.cli.rerank import Machine, check_inputs, check_without_run, tuned_features
 from lmtune.cli.screen import show_table, stages
 from lmtune.collections.collection import Collection
 from lmtune.collections.provenance import NEURAL, check_recorded, describe, write_record
@@ -16,7 +16,7 @@ from lmtune.errors import InputError
 from lmtune.io.folders import check_directory, check_file
 from lmtune.io.letor import write_letor
 from lmtune.io.runs import read_run
-from lmtune.options import option, usual
+from lmtune.options import option, options_of, usual
 from lmtune.report.table import STYLES
 from lmtune.rerank.custom_features import custom_features_option
 from lmtune.rerank.features import features_of
@@ -77,17 +77,19 @@ def apply(
     lmtune rerank apply model my-collection --run bm25.run --output better.run
     lmtune rerank apply model MSLR/Fold1/test.txt --output scores.txt
     """
+    if data is None and reranking.run is None:
+        raise InputError("nothing to rerank", accepted="--run PATH, or a LETOR file")
+    check_inputs(data, reranking.run, models=[model], is_folder=False)
+
     from lmtune.measures.measure import Measure
     from lmtune.rerank.applying import parse_interpolation, rerank_run, score_letor
     from lmtune.rerank.reranker import read_record
 
-    if data is None and reranking.run is None:
-        raise InputError("nothing to rerank", accepted="--run PATH, or a LETOR file")
     weight = None if reranking.interpolate is None else parse_interpolation(reranking.interpolate)
-    if weight is not None and reranking.run is None:
-        raise InputError("--interpolate without --run", accepted="both, or neither")
-    if reranking.custom and reranking.run is None:
-        raise InputError("--feature without --run", accepted="both, or neither")
+    if reranking.run is None:
+        own = {field.name for field in options_of(reranking)} - {"output", "run_tag"}
+        check_without_run(reranking, own)
+        check_without_run(TextOptions(**text))
     if collection.qrels is not None and not isinstance(weight, Measure):
         raise InputError("--qrels has no effect", accepted="--interpolate with a measure, such as nDCG@10")
     named = replace(collection, name=data)
@@ -192,15 +194,17 @@ def importance(
     lmtune rerank importance model MSLR/Fold1/test.txt
     lmtune rerank importance model my-collection --run bm25.run --output worth
     """
+    if data is None and shuffling.run is None:
+        raise InputError("nothing to rerank", accepted="--run PATH, or a LETOR file")
+    check_inputs(data, shuffling.run, models=[model], is_folder=False)
+
     from lmtune.report.loss_tables import IMPORTANCE, importance_table, write_importance
     from lmtune.rerank.applying import permutation_importance, read_lists, unseen_lists
     from lmtune.rerank.learners.trees import LambdaMart
     from lmtune.rerank.reranker import load_model
 
-    if data is None and shuffling.run is None:
-        raise InputError("nothing to rerank", accepted="--run PATH, or a LETOR file")
-    if shuffling.custom and shuffling.run is None:
-        raise InputError("--feature without --run", accepted="both, or neither")
+    if shuffling.run is None:
+        check_without_run(shuffling, ("custom", "all_topics"))
     if shuffling.output is not None:
         reads = [Path(name) for name in (model, shuffling.run or data) if name is not None]
         check_directory(shuffling.output, IMPORTANCE, reads=reads)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from lmtune.cli.messages import say, talk
-from lmtune.cli.rerank import Checkpoints, Machine, Targets
+from lmtune.cli.rerank import Checkpoints, Machine, Targets, check_inputs
 from lmtune.cli.screen import show_table, stages
 from lmtune.collections.collection import Collection
 from lmtune.errors import InputError, name_of
@@ -95,14 +95,16 @@ def compare(
     lmtune rerank compare MSLR --losses ranknet,lambdarank --trials 5
     lmtune rerank compare my-collection --run bm25.run --losses listnet,song
     """
+    if folder is None and trials.run is None:
+        raise InputError("no training data", accepted="a folder of LETOR files, or --run")
+    check_inputs(folder, trials.run, targets.teacher, models=trials.also, is_folder=True)
+
     from lmtune.report.loss_tables import LOSSES, loss_table, write_losses
     from lmtune.rerank.comparison import compare as compare_losses
     from lmtune.rerank.comparison import empty_queries, measure_models, read_losses
     from lmtune.rerank.letor_folder import read_letor_folder
     from lmtune.rerank.reranker import learner_of
 
-    if folder is None and trials.run is None:
-        raise InputError("no training data", accepted="a folder of LETOR files, or --run")
     learner = learner_of(settings)
     learner.check(lists=trials.run is not None)
     losses = read_losses(trials.losses, settings)

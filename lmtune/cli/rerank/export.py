@@ -9,6 +9,7 @@ from typing import Annotated
 import click
 
 from lmtune.cli.messages import note, say
+from lmtune.cli.rerank import check_inputs
 from lmtune.collections.provenance import record
 from lmtune.engines.deployment import FIELD, Names
 from lmtune.errors import check_choice
@@ -54,6 +55,8 @@ def export(
     lmtune rerank export model --to onnx --output onnx
     lmtune rerank export model --to elasticsearch --output es --check rows.txt
     """
+    check_inputs(None, None, settings.check, settings.feature_names, models=[model], is_folder=False)
+
     from lmtune.rerank.applying import read_rows
     from lmtune.rerank.exchange.exporting import README, check_export, readme
     from lmtune.rerank.exchange.targets import TARGETS, exported

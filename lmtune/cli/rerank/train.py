@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from lmtune.cli.compare import MEASURES, show
 from lmtune.cli.messages import say, talk
 from lmtune.cli.parameters import Tuned
-from lmtune.cli.rerank import Checkpoints, Machine, Targets, tuned_features
+from lmtune.cli.rerank import Checkpoints, Machine, Targets, check_inputs, tuned_features
 from lmtune.cli.screen import stages
 from lmtune.collections.collection import Collection
 from lmtune.collections.provenance import NEURAL, check_recorded, describe, record, write_record
@@ -59,10 +59,11 @@ class _Learning(Checkpoints):
         files = [] if self.run is None else [*replace(collection, name=data).files(), collection.indexes]
         return [*(Path(name) for name in names if name is not None), *files]
 
-    def check(self, data: str | None) -> None:
-        """Raise `InputError` if there are no training data."""
+    def check(self, data: str | None, targets: Targets) -> None:
+        """Raise `InputError` if there are no training data, or a file is missing."""
         if data is None and self.run is None:
             raise InputError("no training data", accepted="a folder of LETOR files, or --run")
+        check_inputs(data, self.run, targets.teacher, is_folder=True)
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,10 @@ def train(
     lmtune rerank train MSLR/Fold1 --loss lambdarank --output model
     lmtune rerank train my-collection --run bm25.run --output model
     """
+    learning.check(data, targets)
+
     from lmtune.rerank.reranker import check_folder, learner_of, report
 
-    learning.check(data)
     if learning.run is None and tuned.results is not None:
         raise InputError("--from without --run", accepted="both, or neither")
     features, named = tuned_features(features, tuned, replace(collection, name=data))
@@ -217,9 +219,10 @@ def crossval(
     lmtune rerank crossval my-collection --run bm25.run --output better.run
     lmtune rerank crossval MSLR --ranker lambdamart --output scores.txt
     """
+    learning.check(data, targets)
+
     from lmtune.rerank.reranker import learner_of
 
-    learning.check(data)
     learner = learner_of(settings)
     learner.check(lists=learning.run is not None)
     learner.check_used(text, lists=learning.run is not None)
