@@ -64,7 +64,11 @@ ORDERS = (
         "rerank apply model c --run run.txt --output better.txt",
         ("better.txt", "better.txt.made.json"),
     ),
-    Order("rerank-features", "rerank features c --run run.txt --output features.txt", ("features.txt",)),
+    Order(
+        "rerank-features",
+        "rerank features c --run run.txt --output features.txt",
+        ("features.txt", "features.txt.made.json"),
+    ),
     Order(
         "rerank-compare", f"rerank compare l --losses ranknet --trials 1 {_FAST} --output losses", ("losses",)
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import platform
 import shlex
 import sys
@@ -16,14 +17,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmtune.errors import as_text
-from lmtune.io.files import atomic_write
+from lmtune.errors import InputError, PathLike, as_text
+from lmtune.io.files import atomic_write, read_bytes
 from lmtune.io.folders import check_file
+from lmtune.strict_json import parse_json
 
 if TYPE_CHECKING:
     from lmtune.collections.collection import AnyIndex
     from lmtune.collections.dataset import Dataset
 
+_ENDING = ".made.json"
 _WITHOUT_INFLUENCE = ("--output", "--workers", "--cluster")
 NEURAL = ("torch", "safetensors")
 """Additional packages on which results of reranking depend."""
@@ -99,7 +102,7 @@ def check_recorded(path: Path, *, reads: Sequence[Path]) -> None:
 
 def _record_path(path: Path) -> Path | None:
     """Return the path of a file's record; None for a pipe or a device."""
-    return None if path.exists() and not path.is_file() else Path(f"{path}.made.json")
+    return None if path.exists() and not path.is_file() else Path(f"{path}{_ENDING}")
 
 
 def write_record(path: Path, libraries: Sequence[str] = (), **facts: Any) -> None:
@@ -109,6 +112,25 @@ def write_record(path: Path, libraries: Sequence[str] = (), **facts: Any) -> Non
         return
     with atomic_write(record_path) as file:
         file.write(json.dumps(record(libraries, **facts), indent=2) + "\n")
+
+
+def recorded(path: PathLike, name: str) -> Any:
+    """Return a fact of a file's record; None if there is no record, or no such fact.
+
+    Raises
+    ------
+    InputError
+        If the record is damaged.
+    """
+    file = Path(f"{os.fspath(path)}{_ENDING}")
+    if not file.is_file():
+        return None
+    try:
+        return parse_json(read_bytes(file)).get(name)
+    except (ValueError, AttributeError) as error:
+        raise InputError(
+            "damaged record", file=file, accepted="the file that lmtune wrote, or none"
+        ) from error
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from lmtune.collections.collection import Collection
 from lmtune.collections.dataset import Dataset
 from lmtune.collections.folds import select_topics
+from lmtune.collections.provenance import recorded
 from lmtune.errors import InputError, check_least
 from lmtune.fusion.methods import normalised
 from lmtune.fusion.runs import MINIMUM, RunSet
@@ -317,7 +318,16 @@ def score_letor(
 
 
 def read_rows(model: Reranker, file: Path) -> RankingData:
-    """Read a LETOR file, with at least the features of a model of lmtune; print a note if it has fewer."""
+    """Read a LETOR file, with at least the features of a model of lmtune; print a note if it has fewer.
+
+    Raises
+    ------
+    InputError
+        If the file's record has names of features, and the model has others.
+    """
+    names = recorded(file, "features")
+    if names is not None and model.names and not model.names[0].isdecimal():
+        model.check_features(names, file=file)
     data = RankingData.read(file)
     # Files of other programs may count a feature more; see `ForeignModel.score`.
     if isinstance(model.scorer, ForeignModel):

@@ -250,6 +250,31 @@ def test_a_model_of_other_features_is_refused(letor: Path, home: Path, tmp_path:
     assert not (tmp_path / "new.run").exists()
 
 
+def test_a_file_of_other_features_is_refused(letor: Path, home: Path, tmp_path: Path) -> None:
+    where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
+    for model, names in (("one", "length,bm25"), ("two", "length,log_length")):
+        only = ("--only-features", names, "--output")
+        assert run("train", *where, "--ranker", TREES, *only, tmp_path / model)[0] == 0
+        assert run("features", *where, *only, tmp_path / f"{model}.txt")[0] == 0
+    assert run("train", letor, "--ranker", TREES, "--output", tmp_path / "letor")[0] == 0
+    record = tmp_path / "one.txt.made.json"
+    assert json.loads(record.read_text())["features"] == ["bm25", "length"]
+    out = ("--output", tmp_path / "out")
+    for model in ("one", "letor"):  # LETOR's features have no names
+        assert run("apply", tmp_path / model, tmp_path / "one.txt", *out)[0] == 0
+    for command in (("apply", *out), ("importance",)):
+        code, _, err = run(*command, tmp_path / "two", tmp_path / "one.txt")
+        message = "one.txt: the model was trained on other features (2, here 2): 'bm25'"
+        assert (code, message in err) == (2, True), err
+    check = ("--to", "lightgbm", "--check", tmp_path / "one.txt", "--output", tmp_path / "exported")
+    assert run("export", tmp_path / "two", *check)[0] == 2
+    record.write_text("[")
+    code, _, err = run("apply", tmp_path / "two", tmp_path / "one.txt", *out)
+    assert (code, "one.txt.made.json: damaged record" in err) == (2, True), err
+    record.unlink()
+    assert run("apply", tmp_path / "two", tmp_path / "one.txt", *out)[0] == 0
+
+
 def test_losses_are_compared(letor: Path, tmp_path: Path) -> None:
     arguments = (
         letor,

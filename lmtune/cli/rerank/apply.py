@@ -13,7 +13,7 @@ from lmtune.cli.screen import show_table, stages
 from lmtune.collections.collection import Collection
 from lmtune.collections.provenance import NEURAL, check_recorded, describe, write_record
 from lmtune.errors import InputError
-from lmtune.io.folders import check_directory, check_file
+from lmtune.io.folders import check_directory
 from lmtune.io.letor import write_letor
 from lmtune.io.runs import read_run
 from lmtune.options import option, options_of, usual
@@ -151,7 +151,7 @@ def features(
     """
     settings, named = tuned_features(settings, tuned, replace(collection, name=dataset))
     chosen = [] if files.only_topics is None else [Path(files.only_topics)]
-    check_file(files.output, reads=[files.run, *chosen, *named.files()])
+    check_recorded(files.output, reads=[files.run, *chosen, *named.files()])
     run = read_run(files.run)
     with stages() as progress:
         loaded = named.load()
@@ -160,7 +160,9 @@ def features(
     write_letor(files.output, made.data)
     known = {feature.name: feature.description for feature in features_of(made.fields)}
     known |= {name: f"of {own.file}" for name, own in settings.custom_features(made.fields).items()}
-    for number, name in enumerate(settings.names(made.fields), 1):
+    names = settings.names(made.fields)
+    write_record(files.output, **describe(made.dataset, made.index), features=names)
+    for number, name in enumerate(names, 1):
         say(f"{number}\t{name}\t{known[name]}\n")
 
 
