@@ -1,4 +1,4 @@
-"""Relevance judgments in TREC's four columns, BEIR's three, or five columns with sampling strata."""
+"""Relevance judgments in TREC's four columns, BEIR's three, five with sampling strata, or LETOR rows."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ _SUBTOPIC_COLUMNS = "topic, subtopic, docno, gain"
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]
 _GAIN = re.compile(rb"([+-]?[0-9]{1,9})(\.0*)?")
 _NUMBER = re.compile(rb"[-+0-9.eE]+")
+_LETOR_ROW = re.compile(
+    rb"[ \t]*(\S+)[ \t]+qid:(\S+)[^#]*#[ \t#]*(?:doc_?(?:id|no)[ \t]*[=:][ \t]*)?(\S+).*", re.IGNORECASE
+)
 
 
 STRATA, SUBTOPICS = "strata", "subtopics"
@@ -69,8 +72,9 @@ def read_qrels(path: PathLike) -> dict[str, dict[str, int]]:
     ----------
     path : path-like
         A UTF-8 file, plain or compressed: TREC's ``topic iteration docno gain`` separated by white space,
-        BEIR's ``query-id corpus-id score`` with a header line, or a table (see `lmtune.io.rows`). Gains are
-        integers, also written as ``1.0``. Blank lines and lines that begin with ``#`` are skipped.
+        BEIR's ``query-id corpus-id score`` with a header line, LETOR rows with docids (see
+        `lmtune.io.letor.read_letor`), or a table (see `lmtune.io.rows`). Gains are integers, also written as
+        ``1.0``. Blank lines and lines that begin with ``#`` are skipped.
 
     Returns
     -------
@@ -120,6 +124,8 @@ def read_judgments(path: PathLike, reads: str | None = None) -> dict[bytes, dict
 def _line_by_line(path: PathLike, data: bytes, reads: str | None) -> dict[bytes, dict[bytes, int]]:
     lines = data.split(b"\n")
     first = _first_line(lines)
+    if not reads and _is_letor(lines[first]):
+        lines = [_LETOR_ROW.sub(rb"\2 0 \3 \1", line) for line in lines]
     width = 5 if reads == STRATA else 3 if not reads and _is_beir_header(lines[first].split()) else 4
     start = first + 1 if width == 3 else first
     gains: dict[bytes, int] = {}
@@ -221,6 +227,10 @@ def _is_beir_header(columns: list[bytes]) -> bool:
     return names == _BEIR_HEADER
 
 
+def _is_letor(line: bytes) -> bool:
+    return any(column.startswith(b"qid:") for column in line.split()[1:2])
+
+
 def _parse_gain(written: bytes) -> int:
     if _GAIN.fullmatch(written) is None:
         large = re.fullmatch(rb"[+-]?[0-9]+", written) is not None
@@ -238,6 +248,8 @@ def _wrong_columns(path: PathLike, line: bytes, width: int) -> InputError:
         return swapped_files_error(path, RUN)
     named = {3: ", ".join(_BEIR_HEADER), 4: _COLUMNS, 5: _SAMPLED_COLUMNS}
     accepted = f"{width} columns: {named[width]}"
+    if _is_letor(line):
+        return InputError("a LETOR row without a docid", value=text.strip(), accepted="#docid = X at its end")
     if width == 4 and len(columns) == 3:
         accepted += f", or BEIR's 3 below the header line '{' '.join(_BEIR_HEADER)}'"
     if width == 4 and len(columns) == 5:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtune.errors import InputError
+from lmtune.io.letor import read_letor
 from lmtune.io.qrels import find_judgment, read_qrels, write_qrels
 
 WORD = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters="\ufeff"), min_size=1)
@@ -40,6 +41,20 @@ def test_beir(tmp_path: Path) -> None:
     assert failure(tmp_path, "query-id\tcorpus-id\tscore\n1\t0\tx\t1\n").line == 2
 
 
+@pytest.mark.parametrize(
+    "comment", ["docid = D{}", "docno=D{} inc = 1 prob = 0.4", "D{} a note", " #DOCID: D{}"]
+)
+def test_letor_rows(tmp_path: Path, comment: str) -> None:
+    rows = [f"{row % 3} qid:{row // 4} 1:0.5 3:{row}.0 # {comment.format(row)}\n" for row in range(8)]
+    path = put(tmp_path, "".join(["# by hand\n", *rows]))
+    data = read_letor(path)
+    expected: dict[str, dict[str, int]] = {query: {} for query in data.queries}
+    for row, docno in enumerate(data.docnos or ()):
+        expected[str(row // 4)][docno] = int(data.labels[row])
+    assert read_qrels(path) == expected
+    assert len(expected["1"]) == 4
+
+
 def test_find_judgment(tmp_path: Path) -> None:
     path = put(tmp_path, "# 1 0 A 1\n1 0 A 1\n2 0 A 0\n2 0 B 1\n")
     assert find_judgment(path, "1") == 2
@@ -56,6 +71,9 @@ def test_find_judgment(tmp_path: Path) -> None:
         ("1 A 1\n", 1, ["3 columns", "query-id corpus-id score"]),
         ("1 0 A 1\n1 0 B 1.5\n", 2, ["'1.5'", "integer"]),
         ("1 0 A one\n", 1, ["'one'"]),
+        ("1 qid:1 1:0.5 #docid = A\n0 qid:1 1:0.5\n", 2, ["LETOR row without a docid", "#docid = X"]),
+        ("1 qid:1 1:0.5 #A\n1.5 qid:1 #B\n", 2, ["'1.5'", "integer"]),
+        ("1 qid:1 1:0.5 #A\n0 qid:1 #A\n", 2, ["twice for topic 1", "first in line 1", "'A'"]),
         ("1 0 A 1_0\n", 1, ["'1_0'"]),
         ("1 0 A 1\n2 0 A 1\n#\n1 0 A 0\n", 4, ["twice for topic 1", "first in line 1", "'A'"]),
         ("1 0 A 1\r\n1 0 A 1\r\n", 2, ["first in line 1"]),
