@@ -79,7 +79,7 @@ def _print_version() -> None:
 def evaluate(
     qrels: Annotated[
         str,
-        "Judgments in TREC, BEIR or LETOR format, .csv, .json, .parquet; .gz, .bz2, .zst; - is standard input.",
+        "Judgments: TREC, BEIR or LETOR format, .csv, .json, .parquet; .gz, .bz2, .zst; - is standard input.",
         "QRELS",
     ],
     runs: Annotated[list[str], "TREC runs, as FILE or NAME=FILE.", "RUN"],
