@@ -253,26 +253,26 @@ def test_a_model_of_other_features_is_refused(letor: Path, home: Path, tmp_path:
 def test_a_file_of_other_features_is_refused(letor: Path, home: Path, tmp_path: Path) -> None:
     where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
     for model, names in (("one", "length,bm25"), ("two", "length,log_length")):
-        only = ("--only-features", names, "--output")
-        assert run("train", *where, "--ranker", TREES, *only, tmp_path / model)[0] == 0
-        assert run("features", *where, *only, tmp_path / f"{model}.txt")[0] == 0
-    assert run("train", letor, "--ranker", TREES, "--output", tmp_path / "letor")[0] == 0
-    record = tmp_path / "one.txt.made.json"
+        run("train", *where, "--ranker", TREES, "--only-features", names, "--output", tmp_path / model)
+        run("features", *where, "--only-features", names, "--output", tmp_path / f"{model}.txt")
+    run("train", letor, "--ranker", TREES, "--output", tmp_path / "letor")
+    file, record = tmp_path / "one.txt", tmp_path / "one.txt.made.json"
     assert json.loads(record.read_text())["features"] == ["bm25", "length"]
     out = ("--output", tmp_path / "out")
     for model in ("one", "letor"):  # LETOR's features have no names
-        assert run("apply", tmp_path / model, tmp_path / "one.txt", *out)[0] == 0
-    for command in (("apply", *out), ("importance",)):
-        code, _, err = run(*command, tmp_path / "two", tmp_path / "one.txt")
-        message = "one.txt: the model was trained on other features (2, here 2): 'bm25'"
-        assert (code, message in err) == (2, True), err
-    check = ("--to", "lightgbm", "--check", tmp_path / "one.txt", "--output", tmp_path / "exported")
-    assert run("export", tmp_path / "two", *check)[0] == 2
+        run("apply", tmp_path / model, file, *out)
+    export = ("export", "--to lightgbm --output", tmp_path / "exported")
+    for command in (
+        ("apply", tmp_path / "two", file, *out),
+        ("importance", tmp_path / "two", file),
+        (*export, tmp_path / "two", "--check", file),
+    ):
+        err = run(*command, status=2).err
+        assert "one.txt: the model was trained on other features (2, here 2): 'bm25'" in err
     record.write_text("[")
-    code, _, err = run("apply", tmp_path / "two", tmp_path / "one.txt", *out)
-    assert (code, "one.txt.made.json: damaged record" in err) == (2, True), err
+    assert "one.txt.made.json: damaged record" in run("apply", tmp_path / "two", file, *out, status=2).err
     record.unlink()
-    assert run("apply", tmp_path / "two", tmp_path / "one.txt", *out)[0] == 0
+    run("apply", tmp_path / "two", file, *out)
 
 
 def test_losses_are_compared(letor: Path, tmp_path: Path) -> None:
@@ -283,9 +283,9 @@ def test_losses_are_compared(letor: Path, tmp_path: Path) -> None:
     out, err = run("compare", *arguments, "--output", tmp_path / "kept")
     assert "16 test queries, 4 without a relevant document" in err
     title, answer = read_answer(out)
-    assert title.startswith("3 losses, ") and any("listnet" in text for text in answer.values())
+    assert title.startswith("3 systems, ") and any("listnet" in text for text in answer.values())
     lines = out.splitlines()[7:]
-    assert lines[0].split()[:3] == ["Empty", "queries", "Loss"]
+    assert lines[0].split()[:3] == ["Empty", "queries", "System"]
     assert [line.split()[3] for line in lines[1:7]] == ["listnet", "song:gamma=0.5", TREES] * 2
     assert "Holm's correction over 3 pairs" in out
     names = {path.name for path in (tmp_path / "kept").iterdir()}
@@ -372,10 +372,16 @@ def test_a_model_of_each_fold_scores_its_test_lists(tmp_path: Path) -> None:
         (("apply", "nowhere", "--run", "r", "--output", "o"), "no model"),
         (("apply", "LETOR"), "--output"),
         (("apply", "LETOR", "--output", "m"), "--run"),
-        (("apply", "m", "LETOR", "--output", "o", "--interpolate", "AP"), "--interpolate without --run"),
-        (("apply", "m", "c", "--run", "r", "--output", "o", "--interpolate", "1.5"), "from 0 to 1"),
-        (("apply", "m", "c", "--run", "r", "--output", "o", "--interpolate", "ERR@10"), "no exact line"),
-        (("apply", "m", "c", "--run", "r", "--output", "o", "--qrels", "q"), "--qrels has no effect"),
+        (("apply", "FILE", "FILE", "--output", "o", "--interpolate", "AP"), "--interpolate without --run"),
+        (("apply", "FILE", "LETOR", "--run", "FILE", "--output", "o", "--interpolate", "1.5"), "from 0 to 1"),
+        (
+            ("apply", "FILE", "LETOR", "--run", "FILE", "--output", "o", "--interpolate", "ERR@10"),
+            "no exact line",
+        ),
+        (
+            ("apply", "FILE", "LETOR", "--run", "FILE", "--output", "o", "--qrels", "q"),
+            "--qrels has no effect",
+        ),
         (("crossval", "--output", "m"), "LETOR files"),
         (("crossval", "LETOR", "--output", "m"), "no folds"),
         (("crossval", "LETOR", "--output", "m", "--from", "tuned"), "--from"),
@@ -394,8 +400,8 @@ def test_a_model_of_each_fold_scores_its_test_lists(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line(letor: Path, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
-    given = [str(letor) if word == "LETOR" else word for word in arguments]
-    given = [str(tmp_path / word) if word == "m" else word for word in given]
+    paths = {"LETOR": letor, "FILE": letor / "test.txt", "m": tmp_path / "m", "o": tmp_path / "o"}
+    given = [str(paths.get(word, word)) for word in arguments]
     last = run(given, status=2).err.splitlines()[-1]
     assert last.startswith("lmtune: ") and told in last
     assert not list(tmp_path.iterdir())
@@ -433,6 +439,64 @@ def test_the_command_line_starts_without_torch() -> None:
         env={"PYTHONPATH": ":".join(sys.path)},
     )
     assert found.stdout == "False\n"
+
+
+def test_missing_inputs_are_reported_before_torch_is_imported(home: Path, letor: Path) -> None:
+    of_run, output = f"{home / 'c'} --run {home / 'base.run'}", f"--output {home / 'out'}"
+    commands = {
+        f"{command} {where} {output}": message
+        for command in ("train", "crossval", "compare")
+        for where, message in (
+            ("none", "none: no such folder"),
+            (f"none --run {home / 'base.run'}", "no such collection: 'none'"),
+            (f"{home / 'c'} --run none", "none: cannot read"),
+            (f"{of_run} --teacher none", "none: cannot read"),
+        )
+    }
+    commands |= {
+        f"{command} {output}": "none: no model here"
+        for command in (
+            f"apply none {of_run}",
+            f"importance none {of_run}",
+            f"compare {letor} --also none",
+            "export none --to onnx",
+        )
+    }
+    model = letor / "test.txt"  # any file
+    commands |= {
+        f"{command} {output}": "none: cannot read"
+        for command in (
+            f"apply {model} none",
+            f"importance {model} none",
+            f"export {model} --to onnx --check none",
+            f"export {model} --to onnx --feature-names none",
+        )
+    }
+    text = (
+        "import sys; from lmtune.cli.main import app\n"
+        "for line in sys.argv[1:]:\n"
+        "    status = app.main(['rerank', *line.split()], standalone_mode=False)\n"
+        "    print(status, 'torch' in sys.modules)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", text, *commands],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    assert found.stdout == "2 False\n" * len(commands)
+    for (command, message), line in zip(commands.items(), found.stderr.splitlines(), strict=True):
+        assert line.startswith(f"lmtune: {message}"), command
+
+
+@pytest.mark.parametrize(
+    "more", ["--depth 5", "--all-topics", "--only-topics 1", "--bf16", "--interpolate 0.5", "--text {title}"]
+)
+def test_options_of_runs_are_refused_for_letor_files(letor: Path, tmp_path: Path, more: str) -> None:
+    file, out = letor / "test.txt", ("--output", tmp_path / "out")
+    err = run("apply", file, file, more, *out, status=2).err
+    assert err.startswith(f"lmtune: {more.split()[0]} without --run; ")
 
 
 def test_trees_are_grown_and_applied(home: Path, tmp_path: Path) -> None:
@@ -612,7 +676,8 @@ class TestExport:
         assert {"name": "bm25"} in made["features"]
 
     def test_refuse_an_unknown_target(self, tmp_path: Path) -> None:
-        err = run("export", tmp_path, "--to sphinx --output", tmp_path / "o", status=2).err
+        (tmp_path / "m").touch()
+        err = run("export", tmp_path / "m", "--to sphinx --output", tmp_path / "o", status=2).err
         assert "unknown target: 'sphinx'; accepted: onnx, lightgbm" in err
 
     def test_models_of_other_programs_are_compared(self, letor: Path, tmp_path: Path) -> None:
@@ -630,7 +695,37 @@ class TestExport:
         assert values == pytest.approx([expected] * 2)
         (tmp_path / "weights.txt").write_text("no model")
         err = run("compare", letor, *losses, "--also", also, "--net mlp:8 --epochs 3", status=2).err
-        assert "weights.txt: not a model" in err
+        assert "weights.txt: not a model: 'no model'" in err
+
+    def test_folders_of_models_are_compared(self, letor: Path, home: Path, tmp_path: Path) -> None:
+        trained = run("train", letor, "--ranker", TREES, "--output", tmp_path / "m").out
+        how = "--losses listnet --trials 1 --empty skip --format csv --net mlp:8 --epochs 3 --also"
+        out = run("compare", letor, how, tmp_path / "m").out
+        [value] = [row.split(",")[-1] for row in out.splitlines() if "skip,m," in row and "@10" in row]
+        assert f"nDCG@10 {float(value):.4f}" in trained.splitlines()[1]
+        where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")
+        err = run("compare", *where, how, tmp_path / "m", status=2).err
+        assert "m: the model was trained on other features (6, here 36)" in err
+        run("train", *where, "--ranker", TREES, "--output", tmp_path / "of-run")
+        err = run("compare", *where, how, tmp_path / "of-run").err
+        assert "12 of 12 queries have identifiers of of-run's training queries" in err
+        (tmp_path / "m").rename(tmp_path / "listnet")
+        err = run("compare", letor, how, tmp_path / "listnet", status=2).err
+        assert "a name is listed twice: 'listnet'" in err
+        assert "the model reads text" in run("compare", letor, how, "text:some", status=2).err
+
+    @pytest.mark.parametrize(
+        ("names", "message"),
+        [("", "wrong number of feature names: 0; accepted: 6"), ("\xff", "names:1: invalid UTF-8")],
+    )
+    def test_refuse_bad_names_of_features(
+        self, letor: Path, tmp_path: Path, names: str, message: str
+    ) -> None:
+        run("train", letor, "--ranker", TREES, "--output", tmp_path / "m")
+        (tmp_path / "names").write_bytes(names.encode("latin-1"))
+        named = ("--to lightgbm --feature-names", tmp_path / "names", "--output", tmp_path / "l")
+        assert message in run("export", tmp_path / "m", *named, status=2).err
+        assert not (tmp_path / "l").exists()
 
 
 @pytest.fixture(scope="module")
