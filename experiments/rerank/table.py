@@ -58,19 +58,21 @@ def experiment(
     sets = data.split(",")
     calls = [{"data": one, "method": loss, "trials": trials, "seed": seed} for one in sets for loss in losses]
     outcomes: list[Outcome] = each(measure, calls)
-    rows, tests = [], []
+    rows, tests, values = [], [], []
     for start, name in zip(range(0, len(outcomes), len(losses)), sets, strict=True):
         of_set = outcomes[start : start + len(losses)]
         ndcg = Settings().validation_measure
         for outcome in of_set:
-            values = outcome.by_trial("skip", ndcg)
-            spread = float(values.std(ddof=1)) if trials > 1 else 0.0
-            rows.append((name_of(name), outcome.label, float(values.mean()), spread))
+            of_seeds = outcome.by_trial("skip", ndcg)
+            spread = float(of_seeds.std(ddof=1)) if trials > 1 else 0.0
+            rows.append((name_of(name), outcome.label, float(of_seeds.mean()), spread))
+            values += [(name_of(name), outcome.label, seed + n, value) for n, value in enumerate(of_seeds)]
         tested = differences(of_set)
         tests.append(tested[tested["measure"] == str(ndcg)].assign(set=name_of(name)))
     means = pd.DataFrame(rows, columns=["set", "method", "mean", "sd"])
     wide = means.pivot_table("mean", "method", "set", sort=False)
-    return {"ndcg10": means, "means": wide.reset_index(), "pairs": pd.concat(tests)}
+    by_seed = pd.DataFrame(values, columns=["set", "method", "seed", "ndcg10"])
+    return {"ndcg10": means, "means": wide.reset_index(), "pairs": pd.concat(tests), "values": by_seed}
 
 
 def measure(*, data: str, method: str, trials: int, seed: int) -> Outcome:
