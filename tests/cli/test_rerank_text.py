@@ -135,6 +135,26 @@ def test_crossval_and_compare(home: Path) -> None:
     assert "song" in run("compare", *where(home), "--folds 2 --trials 1 --losses ranknet,song", *short).out
 
 
+def test_exported(home: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="the extra 'export' is not installed")
+    pytest.importorskip("onnxruntime", reason="the extra 'export' is not installed")
+    (tmp_path / "pairs.tsv").write_text("what is panda\tthe panda eats\nwhat is panda\tparis\nsea\twhale\n")
+    pairs, model = tmp_path / "pairs.tsv", f"text:{home / 'bert'}"
+    given = ("export", model, "--to onnx --output", tmp_path / "o", "--check")
+    out, err = run(*given, pairs)
+    assert out.startswith("scores match, by onnxruntime: 3 rows, largest difference ")
+    assert "Warning" not in err
+    names = {"model.onnx", "tokenizer.json", "tokenizer_config.json", "README.txt", "made.json"}
+    assert names <= {path.name for path in (tmp_path / "o").iterdir()}
+    (tmp_path / "no-tab.tsv").write_text("what is panda\n")
+    for check, flags, problem in (
+        (pairs, "--to solr", "cross-encoders are exported --to onnx"),
+        (pairs, f"--feature-names {pairs}", "--feature-names has no effect"),
+        (tmp_path / "no-tab.tsv", "", "no-tab.tsv:1: not a pair"),
+    ):
+        assert problem in refusal("rerank", *given, check, flags)
+
+
 def test_what_is_refused(home: Path) -> None:
     given = ("train", *where(home), "--output", home / "no")
     for arguments, problem in {

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Protocol
 import matrix_in_python
 import numpy as np
 import pytrec_eval
+from matrix_shapes import Data
+from tiny_bert import tiny_bert
 
 from lmtune.engines.hybrid import HYBRIDS
 from lmtune.fusion.methods import METHODS, SCALES
@@ -28,6 +30,7 @@ class World(Protocol):
     """A collection in a folder of its own, which is the working directory, with what jobs made in it."""
 
     folder: str
+    data: Data
 
     def output(self, job: str) -> str:
         """Return what a job printed; it is run first if it was not."""
@@ -133,6 +136,18 @@ def nothing_is_left_to_define(world: World) -> None:
 def write_ranklib_model(world: World) -> None:
     del world
     Path("ranklib.txt").write_text("## Coordinate Ascent\n6:1.0 30:-0.5\n")
+
+
+def write_cross_encoder(world: World) -> None:
+    """Write a model, and the pairs of its topics with their documents in the run."""
+    tiny_bert(Path("bert"))
+    run = read_run("lexical.run")
+    lines = (
+        f"{query}\t{world.data.documents[docno]}\n"
+        for topic, query in world.data.topics.items()
+        for docno in run.get(topic, {})
+    )
+    Path("pairs.tsv").write_text("".join(lines), encoding="utf-8")
 
 
 def keep_json(world: World) -> None:
@@ -317,6 +332,9 @@ def _rerankings() -> Iterator[Job]:
     yield Job("rerank-apply-other", apply_other, "ranklib-model", makes="other.run", needs="torch")
     onnx = "rerank export model --to onnx --output {o}/onnx"
     yield Job("rerank-export-onnx", onnx, "rerank-train", needs="onnx")
+    yield Job("cross-encoder", write_cross_encoder, needs="sentence_transformers")
+    text = "rerank export text:bert --to onnx --output {o}/bert-onnx --check pairs.tsv"
+    yield Job("rerank-export-text", text, "cross-encoder", makes="bert-onnx", needs="onnx")
 
 
 def _in_python() -> Iterator[Job]:

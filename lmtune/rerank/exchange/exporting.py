@@ -10,6 +10,7 @@ import numpy as np
 from lmtune.progress import quantity
 from lmtune.rerank.data import RankingData
 from lmtune.rerank.exchange.engine_features import Source, bm25_parameters, identifier
+from lmtune.rerank.exchange.readers import Scores
 from lmtune.rerank.exchange.targets import Exported, Target
 from lmtune.rerank.features import features_of
 from lmtune.rerank.reranker import Reranker
@@ -63,15 +64,20 @@ def check_export(
 ) -> Check:
     """Compare the scores of exported files, by the target's reader, with a reranker's."""
     score = target.read(files, [identifier(name) for name in model.form.names])
-    ours, theirs = (np.asarray(scores, np.float64) for scores in (reranker.score(data), score(data.features)))
+    return compare_scores(reranker.score(data), score(data.features), data)
+
+
+def compare_scores(ours: Scores, theirs: Scores, data: RankingData) -> Check:
+    """Compare two scores of each row."""
+    both = [np.asarray(scores, np.float64) for scores in (ours, theirs)]
     orders = [
         [np.argsort(-scores[data.rows(q)], kind="stable") for q in range(len(data.queries))]
-        for scores in (ours, theirs)
+        for scores in both
     ]
     differing = sum((one != other).any() for one, other in zip(*orders, strict=True))
-    largest = float(np.abs(ours - theirs).max(initial=0.0))
-    size = float(np.abs(ours).max(initial=0.0))
-    return Check(ours.size, largest, size, differing, len(data.queries))
+    largest = float(np.abs(both[0] - both[1]).max(initial=0.0))
+    size = float(np.abs(both[0]).max(initial=0.0))
+    return Check(both[0].size, largest, size, differing, len(data.queries))
 
 
 def readme(target: Target, model: Exported, fields: tuple[str, ...]) -> str:

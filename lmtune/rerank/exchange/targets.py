@@ -128,7 +128,7 @@ def exported(reranker: Reranker, *, name: str, field: str, names: tuple[str, ...
         form: Any = lightgbm_trees(text) if text else cast("ForeignModel", scorer).form
         return Exported(_renamed(form, known), found, name, text)
     if not isinstance(scorer, Trained):
-        accepted = "a model of features; optimum-cli exports cross-encoders of transformers to ONNX"
+        accepted = "a model of features; cross-encoders are exported --to onnx"
         raise InputError("cannot export a model of this kind", value=scorer.kind, accepted=accepted)
     network, normaliser = scorer.network(), scorer.normaliser
     if not isinstance(network, Pointwise):
@@ -430,7 +430,7 @@ _LTR: dict[str, Any] = {
 }
 _ANY = "networks and trees"
 TARGETS: dict[str, Target] = {
-    "onnx": Target("ONNX", "networks", write_onnx, readers.read_onnx, "onnxruntime"),
+    "onnx": Target("ONNX", "networks and cross-encoders", write_onnx, readers.read_onnx, "onnxruntime"),
     "lightgbm": Target("LightGBM", "its own trees", _write_lightgbm, readers.read_lightgbm, "LightGBM"),
     "elasticsearch": Target(
         "Elasticsearch",

@@ -238,10 +238,11 @@ class CrossEncoder(nn.Module):
         return zeros.scatter_reduce(0, pair, scores, how, include_self=False)
 
     def _scores(self, columns: Mapping[str, list[list[int]]], rows: Tensor) -> Tensor:
-        logits: Tensor = self.model(**self._padded(columns, rows)).logits
+        logits: Tensor = self.model(**self.padded(columns, rows)).logits
         return logits.squeeze(-1).float()
 
-    def _padded(self, columns: Mapping[str, list[list[int]]], rows: Tensor) -> dict[str, Tensor]:
+    def padded(self, columns: Mapping[str, list[list[int]]], rows: Tensor) -> dict[str, Tensor]:
+        """Return the model's input for some pieces, padded to the longest of them."""
         selected = {name: [lists[row] for row in rows.tolist()] for name, lists in columns.items()}
         padded = self.tokenizer.pad(selected, return_tensors="pt")
         return {name: tensor.to(self.last.weight.device) for name, tensor in padded.items()}
