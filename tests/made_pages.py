@@ -37,6 +37,7 @@ def make_pages_world(home: Path) -> None:
     _qrels(home / "new-qrels.txt", texts, new)
     (home / "weights.tsv").write_text("".join(f"{topic}\t{1 + int(topic) % 3}\n" for topic in mine))
     (home / "priors.tsv").write_text("".join(f"{docno}\t{n % 5}\n" for n, docno in enumerate(texts)))
+    (home / "pairs.tsv").write_text("".join(f"bear\t{text}\n" for text in texts.values()))
     _run(home / "other.txt", rng, texts, others)
     for name in ["run.txt", "first.run", "second.run", "baseline.run", "better.run", "other.run"]:
         _run(home / name, rng, texts, mine)

@@ -94,6 +94,15 @@ FIRST = {
 }
 """What a page takes as done: told on another, or further down."""
 
+BEFORE_SNIPPETS = {
+    "docs/howto/rerank.md": [
+        "rerank train my-collection --run run.txt --output model",
+        "rerank export model --to onnx --output onnx",
+        "rerank features my-collection --run run.txt --output rows.txt",
+    ]
+}
+"""The commands of a page that make what its snippets read."""
+
 READERS = {
     "docs/text.md": ["model"],
     "docs/howto/rerank.md": ["MODEL", "cross-encoder/ms-marco-MiniLM-L6-v2"],
@@ -314,18 +323,26 @@ def questions() -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    "page", [pytest.param(own, marks=[pytest.mark.slow] * (own == "docs/howto/python.md")) for own in WRITTEN]
+    "page",
+    [
+        pytest.param(own, marks=[pytest.mark.slow] * (own in ("docs/howto/python.md", *BEFORE_SNIPPETS)))
+        for own in WRITTEN
+    ],
 )
 @pytest.mark.usefixtures("one_thread", "home")
 def test_its_snippets_run(page: str) -> None:
+    for command in BEFORE_SNIPPETS.get(page, []):
+        assert command in to_run(page)
+        run(command)
     scope: dict[str, Any] = questions()
     printed = io.StringIO()
     for block in snippets(PAGES[page]):
         if "CrossEncoderTrainer" in block:
             for needed in ("sentence_transformers", "datasets", "accelerate"):
                 pytest.importorskip(needed, reason="what the extra 'text' brings is not installed")
-        if "import ray" in block:
-            pytest.importorskip("ray")
+        for needed in ("ray", "onnxruntime"):
+            if f"import {needed}" in block:
+                pytest.importorskip(needed)
         with contextlib.redirect_stdout(printed):
             exec(block, scope)
         if "bound = song" in block:
@@ -337,6 +354,12 @@ def test_its_snippets_run(page: str) -> None:
         chosen = scope["tuner"].best_params_
         assert 0 < chosen["lambda"] < 1
         assert chosen["mu"] > 0
+    if page == "docs/howto/rerank.md":
+        from lmtune.rerank.data import RankingData
+        from lmtune.rerank.reranker import load_model
+
+        expected = load_model("model").score(RankingData.read("rows.txt"))
+        assert scope["scores"][:, 0] == pytest.approx(expected, abs=1e-5)
     if page == "docs/text.md":
         second, third = (as_run(scope[name]) for name in ("second", "third"))
         for topic, own in second.items():
