@@ -476,13 +476,13 @@ def _mark(comparison: Comparison, measure: str, system: str) -> str:
 
 def _difference_cells(contrast: Contrast) -> list[str]:
     """Return a row's difference, relative difference, W/T/L, effect size and interval."""
-    relative = DASH if contrast.relative is None else f"{100 * contrast.relative:+.1f}%"
+    relative = DASH if contrast.relative is None else f"{100 * contrast.relative:+z.1f}%"
     size = contrast.effect_size
     return [
         signed(contrast.difference),
         relative,
         f"{contrast.wins}/{contrast.ties}/{contrast.losses}",
-        DASH if math.isnan(size) else f"{size:+.2f}",
+        DASH if math.isnan(size) else f"{size:+z.2f}",
         interval_text(contrast.interval, signed),
     ]
 
@@ -503,7 +503,13 @@ def _computation_note(comparison: Comparison, name: str) -> str:
 
 
 def signed(value: float) -> str:
-    """Format a difference with its sign and four decimals; values that round to 0 are +0.0000."""
+    """Format a difference with its sign and four decimals.
+
+    Examples
+    --------
+    >>> signed(0.25), signed(-0.25), signed(-0.00001)
+    ('+0.2500', '-0.2500', '+0.0000')
+    """
     return f"{value:+z.4f}"
 
 

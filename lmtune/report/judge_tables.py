@@ -92,8 +92,8 @@ def _family_table(result: JudgesResult, confidence: str) -> Table:
         [
             *(judge.name, family.name, str(family.runs), signed(family.favour)),
             interval_text(family.favour_interval, signed),
-            f"{family.places:+.1f}",
-            interval_text(family.places_interval, "{:+.1f}".format),
+            f"{family.places:+z.1f}",
+            interval_text(family.places_interval, "{:+z.1f}".format),
         ]
         for judge in result.judges
         for family in (judge.order.families if judge.order else ())

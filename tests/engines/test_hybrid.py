@@ -167,7 +167,14 @@ def fused_files(
     engine: str, how: tuple[object, ...], runs: list[Path], folder: Path
 ) -> tuple[dict[str, Any], Run]:
     """Fuse runs, deploy what came out, and return the file's functions and the fused run."""
-    given = ("fuse", runs[0].parent / "qrels", *runs, "--output", folder / "run", "--method")
+    given: tuple[str | Path, ...] = (
+        "fuse",
+        runs[0].parent / "qrels",
+        *runs,
+        "--output",
+        folder / "run",
+        "--method",
+    )
     text = run_command(*given, *map(str, how), "--format json").out
     (folder / "fused.json").write_text(text)
     run_command("deploy", folder / "fused.json", "--to", engine, "--output", folder / "files")
