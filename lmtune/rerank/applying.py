@@ -311,6 +311,10 @@ def score_letor(
         If the number of features differs from the model's, or a file is invalid.
     """
     loaded = load_model(model)
+    if not loaded.names:
+        raise InputError(
+            "the model reads text, not features", file=model, accepted="--run, with a collection"
+        )
     data = read_lists(loaded, file)
     with timed(f"{quantity(len(data.queries), 'query', 'queries')} scored"):
         scores = loaded.score(data, device=device)

@@ -172,6 +172,13 @@ def test_what_is_refused(home: Path) -> None:
         (*given, *net(home), "--passages", "best"): "passages",
         (*given, *net(home), "--text", "{contents"): "bad template",
         ("compare", home / "c", "--net", f"text:{home / 'bert'}"): "the network needs texts",
+        (
+            "apply",
+            f"text:{home / 'bert'}",
+            home / "base.run",
+            "--output",
+            home / "no",
+        ): "the model reads text, not features; accepted: --run",
     }.items():
         assert problem in refusal("rerank", *arguments)
     assert not (home / "no").exists()
