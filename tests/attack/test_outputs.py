@@ -185,7 +185,7 @@ def test_records_beside_what_is_read(world: World) -> None:
         "tune c --output indexes",
         "tune c --index idx --output idx",
         "index --documents res/topics.csv --output res",
-        "rerank train c --run model/run.txt --loss ranknet --output model",
+        "rerank train c --run model/history.csv --loss ranknet --output model",
         "rerank train l --loss ranknet --checkpoint model/state --output model",
         "rerank train l --loss ranknet --output l",
         "rerank compare l --losses ranknet --trials 1 --output l",
