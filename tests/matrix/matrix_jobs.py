@@ -296,6 +296,7 @@ def _fusions() -> Iterator[Job]:
 
 def _rerankings() -> Iterator[Job]:
     yield Job("rerank-features", "rerank features {c} --run lexical.run --output {o}/f.txt", makes="f.txt")
+    yield Job("evaluate-letor", "evaluate f.txt lexical.run -c -m P@5", "rerank-features")
     yield Job("rerank-train", f"rerank train {{c}} {_NET} --output {{o}}/model", needs="torch")
     apply = "rerank apply model {c} --run lexical.run --all-topics --output {o}/better.run"
     yield Job("rerank-apply", apply, "rerank-train", reranked_the_same_documents, needs="torch")
@@ -306,6 +307,8 @@ def _rerankings() -> Iterator[Job]:
         f"rerank compare {{c}} {_NET} --folds 2 --losses ranknet,listnet --trials 1 --output {{o}}/losses"
     )
     yield Job("rerank-compare", compare, needs="torch")
+    also = f"rerank compare {{c}} {_NET} --folds 2 --losses ranknet --trials 1 --also model --format csv"
+    yield Job("rerank-compare-also", also, "rerank-train", needs="torch")
     seeds = f"rerank compare {{c}} {_NET} --folds 2 --losses lambdarank --trials 2 --format json"
     yield Job("rerank-compare-seeds", seeds, needs="torch")
     importance = "rerank importance model {c} --run lexical.run --all-topics --repeats 1 --format json"
