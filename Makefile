@@ -37,7 +37,7 @@ attack: $(VENV)/dev
 		$(BIN)/pytest -m "slow or not slow" tests/attack tests/candidates tests/measures tests/models \
 		tests/losses tests/tuning/certificate tests/losses/test_loss_bits.py \
 		tests/losses/test_fused.py tests/experiments tests/fusion/test_fusing.py \
-		tests/index/lucene/test_anserini_feedback.py tests/test_pictures.py
+		tests/index/lucene/test_anserini_feedback.py tests/matrix tests/test_pictures.py
 
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/indexing.py

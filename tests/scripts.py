@@ -6,6 +6,7 @@ import io
 import os
 import runpy
 import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -76,3 +77,17 @@ def refusal(*words: str | Path | Sequence[str], cwd: Path | None = None) -> str:
     line = err.rstrip("\n").splitlines()[-1]
     assert line.startswith("lmtune: "), err
     return line
+
+
+def run_python(*arguments: str, status: int = 0, cwd: Path | None = None, **environment: str) -> Printed:
+    """Run Python in a process of its own, which must end with a status; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done
+    return Printed(done.stdout, done.stderr)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from made_folder import write_folder
 from made_lists import made_lists
 
 from lmtune.io.letor import write_letor
@@ -97,16 +97,10 @@ def modules() -> Iterable[str]:
 def make_world(home: Path) -> None:
     """Write a collection ``c``, a run ``other.run`` and a folder of LETOR files ``l``."""
     rng = np.random.default_rng(0)
-    (home / "c").mkdir(parents=True)
-    lines = (
-        json.dumps({"id": f"d{number}", "contents": " ".join(rng.choice(_WORDS, 5 + number))})
-        for number in range(60)
-    )
-    (home / "c/docs.jsonl").write_text("\n".join(lines))
-    topics = range(1, 9)
-    (home / "c/topics.tsv").write_text("".join(f"{t}\t{' '.join(rng.choice(_WORDS, 2))}\n" for t in topics))
-    judged = (f"{t} 0 d{d} {int(d < 20)}\n" for t in topics for d in range(0, 60, 2))
-    (home / "c/qrels.txt").write_text("".join(judged))
+    documents = {f"d{number}": " ".join(rng.choice(_WORDS, 5 + number)) for number in range(60)}
+    topics = {topic: " ".join(rng.choice(_WORDS, 2)) for topic in range(1, 9)}
+    gains = ((topic, f"d{d}", int(d < 20)) for topic in topics for d in range(0, 60, 2))
+    write_folder(home / "c", documents, topics, gains)
     other = (f"{t} Q0 d{d} 0 {score} other\n" for t in topics for d, score in enumerate(rng.random(60)))
     (home / "other.run").write_text("".join(other))
     (home / "l").mkdir()

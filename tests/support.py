@@ -15,7 +15,7 @@ from lmtune.candidates.columns import join_columns, starts, topic_columns
 from lmtune.candidates.pool import CandidatePool
 from lmtune.index.protocol import Positions, Postings
 
-COLLECTIONS = int(os.environ.get("LMTUNE_COLLECTIONS", "100"))
+COLLECTIONS = int(os.environ.get("LMTUNE_COLLECTIONS", "50"))
 """How many made collections, documents or lists a property is tried on; `make attack` says more."""
 
 SAMPLED = "TRITON_INTERPRET" in os.environ and "LMTUNE_EACH_LOSS" not in os.environ

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from scripts import run_python
 
 import lmtune
 
@@ -33,10 +33,7 @@ def test_another_environment_finds_what_one_compiled(tmp_path: Path) -> None:
     shown = []
     for name in ("one", "other"):
         copy_package(tmp_path / name)
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path / name, capture_output=True, text=True, check=True
-        )
-        shown.append(done.stdout.split())
+        shown.append(run_python("-c", code, cwd=tmp_path / name).out.split())
     assert [how for how, _ in shown] == ["compiled", "found"]
     assert [Path(file).parents[2].name for _, file in shown] == ["one", "other"]
     [version] = (tmp_path / "cache" / "kernels").iterdir()
@@ -48,42 +45,34 @@ def test_a_change_in_a_called_kernel_is_seen(tmp_path: Path) -> None:
     copy_package(tmp_path)
     code = "from lmtune.models.kernels import scores_as_product as f; print(f(0.5, 6, 1, 0.0, 6.0))"
 
-    def run() -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
-    assert run() == "True"
+    assert run_python("-c", code, cwd=tmp_path).out == "True\n"
     source = tmp_path / "lmtune" / "models" / "kernels.py"
     text = source.read_text(encoding="utf-8")
     source.write_text(text.replace("_LARGEST_WEIGHT = 200", "_LARGEST_WEIGHT = 0"), encoding="utf-8")
-    assert run() == "False"
+    assert run_python("-c", code, cwd=tmp_path).out == "False\n"
 
 
 @pytest.mark.slow
 def test_kernels_work_where_nothing_can_be_cached(tmp_path: Path) -> None:
     copy_package(tmp_path)
     (tmp_path / "lmtune" / "__pycache__").touch()
-    nowhere = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "lmtune" / "__pycache__")}
+    nowhere = str(tmp_path / "lmtune" / "__pycache__")
     code = "import lmtune; print(lmtune.score([[1]], [2], [0.5], lambda_=0.0, mu=2.0)[0])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=nowhere, capture_output=True, text=True, check=True
-    )
-    assert float(done.stdout) == pytest.approx(-0.6931471805599453)
+    out = run_python("-c", code, cwd=tmp_path, NUMBA_CACHE_DIR=nowhere).out
+    assert float(out) == pytest.approx(-0.6931471805599453)
 
 
 @pytest.mark.slow
 def test_processes_that_compile_at_once_do_not_mix_their_kernels(tmp_path: Path) -> None:
     copy_package(tmp_path)
-    kernels = "".join(f"@compiled()\ndef f{n}(x):\n    return x[0] + x[1] * {n}\n" for n in range(20))
+    kernels = "".join(f"@compiled()\ndef f{n}(x):\n    return x[0] + x[1] * {n}\n" for n in range(8))
     source = tmp_path / "lmtune" / "race_kernels.py"
     source.write_text(f"from lmtune.compiled import compiled\n{kernels}", encoding="utf-8")
     code = (
         "import sys, time, numpy as np, lmtune.race_kernels as r; "
         "x = np.array([1, 2], sys.argv[1]); time.sleep(max(0, float(sys.argv[2]) - time.time())); "
-        "print(all(getattr(r, f'f{n}')(x) == 1 + 2 * n for n in range(20)), "
-        "sum(sum(getattr(r, f'f{n}').stats.cache_misses.values()) for n in range(20)))"
+        "print(all(getattr(r, f'f{n}')(x) == 1 + 2 * n for n in range(8)), "
+        "sum(sum(getattr(r, f'f{n}').stats.cache_misses.values()) for n in range(8)))"
     )
 
     def start(kind: str, at: float) -> subprocess.Popen[str]:
@@ -92,7 +81,7 @@ def test_processes_that_compile_at_once_do_not_mix_their_kernels(tmp_path: Path)
         )
 
     kinds = ("f4", "f4", "f8", "i8")
-    for at, compiled in ((time.time() + 5.0, 3 * 20), (0.0, 0)):  # compiling together, then loading
+    for at, compiled in ((time.time() + 5.0, 3 * 8), (0.0, 0)):  # compiling together, then loading
         running = [start(kind, at) for kind in kinds]
         shown = [process.communicate()[0].split() for process in running]
         assert [right for right, _ in shown] == ["True"] * len(kinds)
@@ -107,8 +96,5 @@ def test_names_of_two_processes_differ() -> None:
         "from lmtune.compiled import compiled; g = compiled()(lambda x: x + 1); g(1); "
         "print(g.overloads[g.signatures[0]].fndesc.unique_name)"
     )
-    names = {
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        for _ in range(2)
-    }
+    names = {run_python("-c", code).out for _ in range(2)}
     assert len(names) == 2

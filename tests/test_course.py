@@ -100,9 +100,7 @@ def test_each_exercise_is_followed_by_its_answer(path: Path) -> None:
 
 @each_notebook
 @pytest.mark.parametrize("is_there", [True, False])
-def test_it_installs_lmtune_where_it_is_not(
-    path: Path, is_there: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_installs_lmtune_if_absent(path: Path, is_there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     first = next(cell.source for cell in read(path).cells if cell.cell_type == "code")
     asked: list[str] = []
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: is_there or None)

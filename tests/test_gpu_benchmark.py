@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from scripts import run_python
 
 pytest.importorskip("torch", reason="the extra 'neural' is not installed")
 
 from lmtune.losses import LOSSES
 
-BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "gpu.py"
+BENCHMARK = str(Path(__file__).parents[1] / "benchmarks" / "gpu.py")
 
 
 @pytest.mark.slow
 def test_every_section_has_its_figures(tmp_path: Path) -> None:
     output = tmp_path / "gpu.md"
-    done = subprocess.run(
-        [sys.executable, BENCHMARK, "--device", "cpu", "--quick", "--output", output],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_python(BENCHMARK, *"--device cpu --quick --output".split(), str(output))
     text = output.read_text(encoding="utf-8")
     assert text.count("| agrees |") == 2 * (len(LOSSES) + 2)
     [_, _, *lines] = [line for line in text.splitlines() if line.startswith("|")]
@@ -43,30 +36,14 @@ def test_every_section_has_its_figures(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_rows_without_time_are_named(tmp_path: Path) -> None:
     output = tmp_path / "gpu.md"
-    options = [
-        "--device",
-        "cpu",
-        "--quick",
-        "--only",
-        "long-lists",
-        "--minutes",
-        "0",
-        "--output",
-        str(output),
-    ]
-    subprocess.run([sys.executable, BENCHMARK, *options], capture_output=True, check=True)
+    options = "--device cpu --quick --only long-lists --minutes 0 --output"
+    run_python(BENCHMARK, *options.split(), str(output))
     text = output.read_text(encoding="utf-8")
     assert "Left out after 0 minutes: SONG, 10 + 30 of 100 items; K-SONG" in text
 
 
 @pytest.mark.slow
 def test_a_device_that_is_not_there(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, BENCHMARK, "--device", "cuda:99", "--output", tmp_path / "gpu.md"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode != 0
-    assert "no such device: 'cuda:99'" in done.stderr
+    err = run_python(BENCHMARK, "--device", "cuda:99", "--output", str(tmp_path / "gpu.md"), status=1).err
+    assert "no such device: 'cuda:99'" in err
     assert not list(tmp_path.iterdir())

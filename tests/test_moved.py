@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
 import sys
 
 import pytest
+from scripts import run_python
 
 from lmtune._moved import MOVED
 
@@ -27,9 +27,8 @@ def test_a_module_below_an_old_path_is_loaded_once() -> None:
         "from lmtune.judging import cohen_kappa; from lmtune.datasets.folds import cross_validation\n"
         "assert lmtune.formats.runs is lmtune.io.runs and datasets.__name__ == 'lmtune.collections'"
     )
-    done = subprocess.run([sys.executable, "-W", "default", "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "<string>:1: DeprecationWarning: lmtune.formats.runs is now lmtune.io.runs" in done.stderr
+    err = run_python("-W", "default", "-c", program).err
+    assert "<string>:1: DeprecationWarning: lmtune.formats.runs is now lmtune.io.runs" in err
 
 
 def test_an_unknown_module_is_still_unknown() -> None:

@@ -48,9 +48,7 @@ def test_frames_make_the_pool_that_dictionaries_make(pool: lmtune.CandidatePool)
     assert same.topics == pool.topics
 
 
-def test_evaluate_agrees_with_ir_measures_on_frames(
-    pool: lmtune.CandidatePool, judged: dict[str, dict[str, int]]
-) -> None:
+def test_ir_measures_agrees_on_frames(pool: lmtune.CandidatePool, judged: dict[str, dict[str, int]]) -> None:
     frame = lmtune.run_frame(lmtune.rank(pool, {"lambda": 0.5, "mu": 10}))
     means = lmtune.evaluate(judged, frame, MEASURES, settings=EvaluationOptions(complete=True))
     [found] = evaluations(judged, frame, MEASURES, settings=EvaluationOptions(complete=True))
@@ -77,9 +75,7 @@ def test_evaluate_agrees_with_ir_measures_on_frames(
         lmtune.rank(pool, {"k1": 1.0})  # said at once
 
 
-def test_runs_are_compared_wherever_they_come_from(
-    pool: lmtune.CandidatePool, judged: dict[str, dict[str, int]]
-) -> None:
+def test_runs_of_any_kind_are_compared(pool: lmtune.CandidatePool, judged: dict[str, dict[str, int]]) -> None:
     settings = {"low": {"lambda": 0.05, "mu": 1}, "high": {"lambda": 0.9, "mu": 500}}
     runs: dict[str, Any] = {name: lmtune.run_frame(lmtune.rank(pool, own)) for name, own in settings.items()}
     found = lmtune.compare_runs(judged, runs, AP)
@@ -162,9 +158,7 @@ def test_comparisons_are_tables_frames_and_pictures() -> None:
         found.plot(system="nobody")
 
 
-def test_runs_of_any_kind_are_fused_and_shown(
-    pool: lmtune.CandidatePool, judged: dict[str, dict[str, int]]
-) -> None:
+def test_runs_of_any_kind_are_fused(pool: lmtune.CandidatePool, judged: dict[str, dict[str, int]]) -> None:
     settings = {"a": {"lambda": 0.1, "mu": 10}, "b": {"lambda": 0.9, "mu": 1000}}
     runs = {name: lmtune.run_frame(lmtune.rank(pool, own)) for name, own in settings.items()}
     options = FusionOptions(measure=("AP",), method=("linear",), folds="2")

@@ -14,36 +14,11 @@ import lmtune
 ROOT = Path(lmtune.__file__).parent
 
 # From the ground up: a room imports only from itself and from those before it.
-ROOMS = [
-    "_version",
-    "_moved",
-    "errors",
-    "arrays",
-    "showing",
-    "options",
-    "progress",
-    "strict_json",
-    "threads",
-    "parallel",
-    "compiled",
-    "io",
-    "devices",
-    "index",
-    "collections",
-    "models",
-    "candidates",
-    "measures",
-    "losses",
-    "tuning",
-    "fusion",
-    "rerank",
-    "report",
-    "engines",
-    "pyterrier",
-    "explorer",
-    "cli",
-    "__main__",
-]
+ROOMS = (
+    "_version _moved errors arrays showing options progress strict_json threads parallel compiled io "
+    "devices index collections models candidates measures losses tuning fusion rerank report engines "
+    "pyterrier explorer cli __main__"
+).split()
 
 # Whatever the order above may become.
 NEVER = {

@@ -18,9 +18,7 @@ def run_for(seconds: float, item: pytest.Item) -> None:
     next(hook, None)
 
 
-def test_a_test_of_the_first_tier_fails_over_the_limit(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_tests_fail(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     run_for(0.2, request.node)
     monkeypatch.setenv("LMTUNE_TEST_SECONDS", "0.1")
     run_for(0.01, request.node)

@@ -6,22 +6,7 @@ from pathlib import Path
 
 import pytest
 
-WORDS = [
-    "what",
-    "is",
-    "a",
-    "the",
-    "of",
-    "in",
-    "and",
-    "bear",
-    "panda",
-    "whale",
-    "sea",
-    "eats",
-    "lives",
-    "paris",
-]
+WORDS = "what is a the of in and bear panda whale sea eats lives paris".split()
 
 
 def tiny_bert(folder: Path, *, seed: int = 0, dropout: float = 0.1, width: int = 16) -> Path:

@@ -37,7 +37,7 @@ from lmtune.measures.measure import parse_measures
 from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.space import ParameterSpace
 
-COLLECTIONS = int(os.environ.get("LMTUNE_COLLECTIONS", "40"))
+COLLECTIONS = int(os.environ.get("LMTUNE_COLLECTIONS", "20"))
 SHARES = 2  # for as many processes
 
 MEASURES = {

@@ -14,10 +14,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from made_folder import write_folder
 from reported import made_results, write_made
+from scripts import refusal, run_command
 
-from lmtune.cli.main import app
 from lmtune.errors import as_text, visible
 from lmtune.io.letor import read_letor
 from lmtune.io.runs import read_run
@@ -40,26 +40,19 @@ TAG = "<script>$t$"
 
 
 def make_collection(folder: Path) -> None:
-    folder.mkdir()
     rng = np.random.default_rng(1)
     words = [f"w{number}" for number in range(12)]
     docnos = [*DOCNOS, *(f"d{number}" for number in range(25))]
     texts = {docno: " ".join(rng.choice(words, 5 + place)) for place, docno in enumerate(docnos)}
-    lines = [json.dumps({"id": docno, "contents": text}) + "\n" for docno, text in texts.items()]
-    (folder / "docs.jsonl").write_text("".join(lines))
-    queries = [f"{topic}\t{' '.join(rng.choice(words, 3))} <script> $x$\n" for topic in TOPICS]
-    (folder / "topics.tsv").write_text("".join(queries))
-    judged = [f"{t} 0 {docno} {rng.integers(4) // 3}\n" for t in TOPICS for docno in docnos]
-    (folder / "qrels.txt").write_text("".join(judged))
+    queries = {topic: f"{' '.join(rng.choice(words, 3))} <script> $x$" for topic in TOPICS}
+    gains = ((t, docno, int(rng.integers(4)) // 3) for t in TOPICS for docno in docnos)
+    write_folder(folder, texts, queries, gains)
 
 
 def run(*arguments: str | Path) -> str:
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.stderr
-    assert visible(done.stderr) == done.stderr
-    return done.stdout
+    out, err = run_command([str(argument) for argument in arguments])
+    assert visible(err) == err
+    return out
 
 
 @pytest.fixture(scope="module")
@@ -209,9 +202,7 @@ def test_other_commands_take_any_name(home: Path, monkeypatch: pytest.MonkeyPatc
     run("search", "--index", f"index {MARKUP}", "--topics", f"{MARKUP}/topics.tsv", "--output", "again.run")
     assert list(read_run("again.run")) == TOPICS
     assert run("datasets")
-    unknown = CliRunner().invoke(app, ["search", "--", CONTROL + "?"])
-    assert unknown.exit_code == 2
-    [line] = unknown.stderr.splitlines()
+    line = refusal("search --", (CONTROL + "?",))
     assert visible(line) == line
 
 

@@ -74,9 +74,7 @@ def expected(command: str, world: Path) -> dict[str, bytes]:
     return take(world)
 
 
-def test_a_killed_process_is_told_and_the_command_repeated(
-    command: str, world: Path, expected: dict[str, bytes]
-) -> None:
+def test_a_killed_process_is_reported(command: str, world: Path, expected: dict[str, bytes]) -> None:
     ran = start(command, world, "--workers", "2")
     caller = psutil.Process(ran.pid)
     workers: list[Any] = []

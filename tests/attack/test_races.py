@@ -8,16 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from made_folder import write_folder
 
 import lmtune
 
 
 def collection(folder: Path, word: str) -> None:
-    folder.mkdir(parents=True)
-    lines = (f'{{"id": "{word}{i}", "contents": "{word} rose {i % 7} {i % 3}"}}\n' for i in range(90))
-    (folder / "docs.jsonl").write_text("".join(lines))
-    (folder / "topics.tsv").write_text(f"1\trose {word}\n2\trose 2\n")
-    (folder / "qrels.txt").write_text(f"1 0 {word}3 1\n2 0 {word}2 1\n")
+    documents = {f"{word}{i}": f"{word} rose {i % 7} {i % 3}" for i in range(90)}
+    write_folder(
+        folder, documents, {1: f"rose {word}", 2: "rose 2"}, [(1, f"{word}3", 1), (2, f"{word}2", 1)]
+    )
 
 
 def start(home: Path, *arguments: str) -> subprocess.Popen[bytes]:
@@ -40,27 +40,17 @@ def test_two_collections_of_one_name_and_one_output_each(tmp_path: Path) -> None
         collection(tmp_path / side / "coll", side)
     jobs = {
         side: [
-            ["search", f"{side}/coll", "--output", f"{side}/out.run"],
-            [
-                "tune",
-                f"{side}/coll",
-                "--grid",
-                "2x2",
-                "-m",
-                "AP",
-                "--no-approx",
-                "--output",
-                f"{side}/results",
-            ],
+            f"search {side}/coll --output {side}/out.run".split(),
+            f"tune {side}/coll --grid 2x2 -m AP --no-approx --output {side}/results".split(),
         ]
         for side in "ab"
     }
-    orders = [order for side in "ab" for order in jobs[side] for _ in range(2)]
+    orders = [order for side in "ab" for order in (jobs[side][0], *jobs[side])]
     said = finish(*(start(tmp_path, *order) for order in orders))
     assert said.count("indexing to indexes/") == 2
     kept = content(tmp_path)
     assert not [name for name in kept if ".tmp" in name or ".lock" in name]
-    finish(*(start(tmp_path, *order) for order in jobs["a"]))
+    finish(start(tmp_path, *jobs["a"][1]))
     assert content(tmp_path) == kept
     for side in "ab":
         run = (tmp_path / side / "out.run").read_text()

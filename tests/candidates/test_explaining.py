@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from made_lucene import require_java
+from scripts import run_command
 from support import random_collection
 
 import lmtune
@@ -71,9 +72,8 @@ def test_the_command_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     lines = [f'{{"_id": "d{n}", "text": "{text}"}}\n' for n, text in enumerate(texts)]
     Path("mine/docs.jsonl").write_text("".join(lines))
     Path("mine/topics.tsv").write_text("1\tfish\n")
-    words = ["search", "mine", "--model", "bm25+rm3+weights:place", "--set", "original=0.8"]
-    words += ["--output", "out.run", "--explain", "terms.tsv"]
-    assert CliRunner().invoke(app, words).exit_code == 0
+    model = "--model bm25+rm3+weights:place --set original=0.8"
+    run_command("search mine --output out.run --explain terms.tsv", model)
     rows = list(csv.DictReader(Path("terms.tsv").read_text().splitlines(), delimiter="\t"))
     assert list(rows[0]) == ["topic", "term", "weight", "original", "expansion", "place"]
     assert [row["term"] for row in rows] == ["fish", "oil", "tank"]

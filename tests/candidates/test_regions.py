@@ -183,9 +183,7 @@ def test_scores_lie_within_their_bounds(
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.sampled_from(SHAPES), st.booleans())
-def test_measures_stay_the_same_to_the_last_bit(
-    seed: int, depth: int, shape: tuple[int, int], pruned: bool
-) -> None:
+def test_measures_keep_their_bits(seed: int, depth: int, shape: tuple[int, int], pruned: bool) -> None:
     pool = random_pool(seed, documents=90, weights=WEIGHTS)
     rng = np.random.default_rng(seed)
     # Settings inside and outside the regions, in any order.

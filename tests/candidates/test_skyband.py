@@ -126,9 +126,7 @@ def test_rankings_stay_the_same(pool: CandidatePool, depth: int, mode: str, lamb
 
 @settings(max_examples=60, deadline=None)
 @given(pools, st.integers(1, 60), st.floats(0.0, 0.9999), st.floats(1e-6, 1e6))
-def test_rankings_stay_the_same_at_random_settings(
-    pool: CandidatePool, depth: int, lambda_: float, mu: float
-) -> None:
+def test_rankings_at_random_settings(pool: CandidatePool, depth: int, lambda_: float, mu: float) -> None:
     pruned = skyband(pool, depth=depth)
     assert best_documents(pruned, 0, lambda_, mu, depth) == best_documents(pool, 0, lambda_, mu, depth)
 

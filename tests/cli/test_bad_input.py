@@ -16,7 +16,7 @@ TOPICS = "1\talpha beta1\n2\tgamma beta2\n3\tdelta beta3\n4\talpha beta4\n"
 QRELS = "".join(f"{t} 0 d{t} 1\n{t} 0 d0 0\n" for t in range(1, 5))
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "c"
     folder.mkdir()
@@ -35,32 +35,14 @@ def test_the_collection_itself_is_fine(home: Path) -> None:
 CASES: dict[str, tuple[str, bytes | None, tuple[str, ...], tuple[str, ...]]] = {
     # name: (file, content or None to remove it, extra arguments, parts of the line)
     "qrels-columns": ("qrels.txt", b"1 0 d1 1\n1 0 d2\n", (), ("qrels.txt:2:", "d2")),
-    "qrels-gain": ("qrels.txt", b"1 0 d1 yes\n", (), ("qrels.txt:1:", "'yes'", "integer")),
-    "qrels-twice": ("qrels.txt", b"1 0 d1 1\n2 0 d2 1\n1 0 d1 0\n", (), ("qrels.txt:3:", "d1")),
-    "qrels-empty": ("qrels.txt", b"", (), ("qrels.txt", "accepted")),
     "qrels-absent": ("qrels.txt", None, (), ("qrels", "accepted")),
-    "qrels-utf8": ("qrels.txt", b"1 0 d1 1\n2 0 d\xff 1\n", (), ("qrels.txt:2:", "UTF-8")),
     "qrels-topic": ("qrels.txt", b"1 0 d1 1\n77 0 d1 1\n", (), ("qrels.txt:2:", "'77'", "ignore")),
     "qrels-docno": ("qrels.txt", b"1 0 yy 1\n2 0 zz 1\n", (), ("qrels.txt:1:", "'yy'", "ignore")),
     "no-relevant": ("qrels.txt", b"1 0 d1 0\n", (), ("qrels.txt", "relevant")),
     "one-usable": ("qrels.txt", b"1 0 d1 1\n1 0 d2 0\n", (), ("two topics",)),
-    "topics-tab": ("topics.tsv", b"1\talpha\n2 beta\n", (), ("topics.tsv:2:", "2 beta")),
-    "topics-twice": ("topics.tsv", b"1\talpha\n1\tbeta\n", (), ("topics.tsv:2:", "'1'")),
     "topics-text": ("topics.tsv", b"1\talpha\n2\t\n", (), ("topics.tsv:2:",)),
-    "topics-empty": ("topics.tsv", b"", (), ("topics.tsv",)),
-    "topics-sgml": (
-        "topics.txt",
-        b"<top>\n<title> x\n</top>\n",
-        ("--topics", "c/topics.txt"),
-        ("topics.txt:1:", "num"),
-    ),
     "topics-field": ("topics.tsv", TOPICS.encode(), ("--topic-fields", "desc"), ("desc", "SGML")),
-    "docs-json": ("docs.jsonl", b'{"id": "a", "contents": "x"}\n{"id": \n', (), ("docs.jsonl:2:",)),
-    "docs-id": ("docs.jsonl", b'{"contents": "x"}\n', (), ("docs.jsonl:1:", "id")),
-    "docs-text": ("docs.jsonl", b'{"id": "a"}\n', (), ("docs.jsonl:1:", "contents")),
     "docs-twice": ("docs.jsonl", b'{"id": "a", "contents": "x"}\n' * 2, (), ("docs.jsonl:2:", "'a'")),
-    "docs-utf8": ("docs.jsonl", b'{"id": "a", "contents": "\xff"}\n', (), ("docs.jsonl:1:", "UTF-8")),
-    "docs-empty": ("docs.jsonl", b"", (), ("docs.jsonl",)),
     "docs-truncated": (
         "docs.jsonl.gz",
         gzip.compress(DOCS.encode())[:-20],
@@ -153,7 +135,6 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("case", OPTIONS)
-@pytest.mark.usefixtures("home")
 def test_bad_options(case: str) -> None:
     arguments, parts = OPTIONS[case]
     check_refused((arguments,), parts)
@@ -201,7 +182,6 @@ def test_the_analysis_of_a_named_index_is_recorded(home: Path) -> None:
     assert analysis == {"stemmer": "none", "stopwords": "few.txt", "words": ["gamma"]}
 
 
-@pytest.mark.usefixtures("home")
 def test_the_krovetz_extra_is_named_where_it_is_missing() -> None:
     if importlib.util.find_spec("krovetzstemmer") is not None:
         pytest.skip("the krovetz extra is installed")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_folder import write_folder
 from scripts import refusal, run_command
 from support import read_answer
 
@@ -33,18 +34,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     for seed, name in enumerate(["one", "two"]):
         rng = np.random.default_rng(seed)
-        (folder / name).mkdir()
-        with (folder / name / "docs.jsonl").open("w") as file:
-            for d in range(80):
-                text = " ".join(rng.choice(SEED_WORDS, rng.integers(3, 40)))
-                file.write(json.dumps({"id": f"d{d}", "contents": text}) + "\n")
-        with (folder / name / "topics.tsv").open("w") as file:
-            for t in range(1, 13):
-                file.write(f"{t}\t{' '.join(rng.choice(SEED_WORDS, 3))}\n")
-        with (folder / name / "qrels.txt").open("w") as file:
-            for t in range(1, 12):  # topic 12 is not judged
-                for d in rng.permutation(80)[:20]:
-                    file.write(f"{t} 0 d{d} {rng.integers(0, 2)}\n")
+        documents = {f"d{d}": " ".join(rng.choice(SEED_WORDS, rng.integers(3, 40))) for d in range(80)}
+        topics = {t: " ".join(rng.choice(SEED_WORDS, 3)) for t in range(1, 13)}
+        judged = range(1, 12)  # topic 12 is not
+        gains = ((t, f"d{d}", int(rng.integers(0, 2))) for t in judged for d in rng.permutation(80)[:20])
+        write_folder(folder / name, documents, topics, gains)
     return folder
 
 

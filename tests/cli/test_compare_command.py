@@ -24,7 +24,7 @@ TOPICS = range(1, 13)
 compared = partial(run_command, "compare")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rng = np.random.default_rng(0)
     qrels = "".join(f"{t} 0 d{t}-{i} {int(i < 4)}\n" for t in TOPICS for i in range(10))
@@ -41,7 +41,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.usefixtures("home")
 def test_the_table_and_its_p_values() -> None:
     files = ("qrels.txt", "one/base.run", "one/new.run", "two/new.run")
     out, err = compared(*files, "--test randomization --test t --margin 0.05")
@@ -93,7 +92,6 @@ def test_missed_topics_count_as_nothing(home: Path) -> None:
     assert float(rows["3"]["against_value"]) > 0
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("pairwise", [False, True])
 @pytest.mark.parametrize("correction", ["holm", "bonferroni", "bh", "hsd", "none"])
 def test_each_difference_has_one_p_value(correction: str, pairwise: bool) -> None:
@@ -118,7 +116,6 @@ def test_each_difference_has_one_p_value(correction: str, pairwise: bool) -> Non
             assert p_value_text(p) in read_answer(out)[1]["Difference"]
 
 
-@pytest.mark.usefixtures("home")
 def test_one_run_twice() -> None:
     assert "nothing to compare with the baseline" in refusal(
         "compare qrels.txt one/base.run one/base.run --pairwise"
@@ -139,7 +136,6 @@ def test_one_run_twice() -> None:
         (("-m", "Magic@3"), ("'Magic@3'",)),
     ],
 )
-@pytest.mark.usefixtures("home")
 def test_bad_options_are_one_line(arguments: tuple[str, ...], parts: tuple[str, ...]) -> None:
     # Options are read before files: the run is not there.
     err = refusal("compare qrels.txt one/base.run absent.run", *arguments)

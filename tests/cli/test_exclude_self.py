@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from scripts import refusal, run_command
+from scripts import refusal, run_command, run_python
 
-from lmtune.cli.main import app
 from lmtune.collections.collection import Collection
 from lmtune.collections.loading import load
 from lmtune.collections.names import excludes_self
@@ -77,8 +73,7 @@ def test_it_is_asked_for_or_usual() -> None:
 def test_evaluate_says_so_in_a_process_of_its_own() -> None:
     Path("own.run").write_text("a0 Q0 a0 1 2.0 x\na0 Q0 b0 2 1.0 x\n")
     line = "lmtune evaluate arguana/qrels/test.tsv own.run -m RR"
-    done = subprocess.run([sys.executable, "-m", *line.split()], capture_output=True, text=True, check=True)
-    assert "own document is left out of runs" in done.stderr
+    assert "own document is left out of runs" in run_python("-m", *line.split()).err
 
 
 def test_a_query_has_no_document_of_its_own() -> None:
@@ -90,10 +85,9 @@ def test_a_query_has_no_document_of_its_own() -> None:
     queries = map(json.loads, Path("quora/queries.jsonl").read_text().splitlines())
     [text] = [query["text"] for query in queries if query["_id"] == "1"]
     for words in ("", " --exclude-self"):
-        result = CliRunner().invoke(app, ["search", "quora", text, *words.split(), "--output", "query.run"])
-        assert result.exit_code == 0, result.stderr
+        err = run_command("search quora", (text,), words, "--output query.run").err
         assert next(iter(read_run("query.run")["1"])) == "1"
-        assert "own document" not in result.stderr
+        assert "own document" not in err
     run_command("search quora --output topics.run")
     assert "1" not in read_run("topics.run")["1"]
 

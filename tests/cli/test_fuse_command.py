@@ -25,7 +25,7 @@ TOPICS = range(1, 11)
 fused = partial(run_command, "fuse")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rng = np.random.default_rng(0)
     for name, topics in (("", TOPICS), ("new-", range(21, 25))):
@@ -74,14 +74,11 @@ def test_weights_are_chosen_written_and_taken_to_other_topics(home: Path) -> Non
 
 
 @pytest.mark.first_case
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("runs", [("a.run", "b.run"), ("a.run", "c.run"), ("b.run", "c.run")])
 @pytest.mark.parametrize(
     "more", [(), ("--normalise", "logistic"), pytest.param(("--normalise", "choose"), marks=pytest.mark.slow)]
 )
-def test_the_answer_the_run_and_the_file_have_one_recommendation(
-    runs: tuple[str, str], more: tuple[str, ...]
-) -> None:
+def test_the_answer_the_run_and_the_file_agree(runs: tuple[str, str], more: tuple[str, ...]) -> None:
     """Also where a single run is best, which was a KeyError with fitted normalisations."""
     given = ("qrels.txt", *runs, "-m", "AP", "--folds", "2", *more)
     given += ("--method", "shrunk,equal,combmnz,rrf")
@@ -136,12 +133,10 @@ def test_a_run_of_one_document_a_topic_counts(tmp_path: Path, monkeypatch: pytes
     assert "Judged@10: 1.0000 (lex)" in out
 
 
-@pytest.mark.usefixtures("home")
 def test_the_only_method_asked_for_is_written() -> None:
     assert "fused by equal" in fused("qrels.txt b.run c.run --method equal --output fused.run").err
 
 
-@pytest.mark.usefixtures("home")
 def test_weights_that_are_given_are_measured_and_written() -> None:
     Path("more").mkdir()
     Path("more/a.run").write_bytes(Path("c.run").read_bytes())
@@ -160,7 +155,6 @@ def test_weights_that_are_given_are_measured_and_written() -> None:
     assert "weights as given" in fused(*files[:3], "--weights a=1,b=0").out
 
 
-@pytest.mark.usefixtures("home")
 def test_tables() -> None:
     arguments = ("qrels.txt", "a.run", "b.run", "-m", "AP", "--method", "linear,borda")
     out = fused(*arguments).out
@@ -202,10 +196,7 @@ def test_tables() -> None:
         ("--from r.json a.run b.run", "--output RUN"),
         ("--from r.json a.run b.run --output o.run --plot p", "--plot conflicts with --from"),
         ("qrels.txt a.run b.run --weights a=1", "each of a, b"),
-        (
-            "qrels.txt a.run b.run --weights a=1,b=1 --normalise choose",
-            "options of tuning conflict with --weights",
-        ),
+        ("qrels.txt a.run b.run --weights a=1,b=1 --normalise choose", "options of tuning conflict with"),
         ("qrels.txt a.run b.run --weights a=1,b=1 --window 3,5", "options of tuning conflict with --weights"),
         ("qrels.txt a.run b.run --leave-out z", "some of a, b"),
         ("qrels.txt a.run b.run --leave-out a,b", "some of a, b"),
@@ -237,7 +228,6 @@ KEPT = {"normalise": "min-max", "missing": "minimum", "rrf_k": 60.0, "depth": 10
 CHOSEN = {"method": "rrf-tuned", "weights": {"a": 0.5, "b": 0.5}, "constant": 5.0}
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("output", "options"),
     [

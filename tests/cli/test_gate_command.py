@@ -162,16 +162,10 @@ def test_stored_baselines_that_are_refused(home: Path) -> None:
     (home / "damaged.json").write_text(whole.replace('"1"', '"2"'))
     some = ("-m", "AP", "--topics", "1-20")
     for arguments, part in (
-        (
-            ("other.txt", "base.json", "new.run", *some),
-            "base.json: stored with other judgments than other.txt",
-        ),
+        (("other.txt", "base.json", "new.run", *some), "base.json: stored with other judgments than"),
         (("qrels.txt", "damaged.json", "new.run", *some), "damaged.json: damaged: the checksum differs"),
         (("qrels.txt", "base.json", "new.run", "-m", "AP"), "this topic is not stored: '21'"),
-        (
-            ("qrels.txt", "base.json", "new.run"),
-            "this measure is not stored: 'P@10'; accepted: AP, Judged@10",
-        ),
+        (("qrels.txt", "base.json", "new.run"), "this measure is not stored: 'P@10'; accepted: AP"),
         (("qrels.txt", "base.json", "new.run", *some, "--residuals"), "residual bounds of stored values"),
         (("qrels.txt", "base.json", "copy.json", *some), "only stored values"),
         (
@@ -198,14 +192,8 @@ def test_stored_baselines_that_are_refused(home: Path) -> None:
         (("--junit", "gate.xml"), "--junit without --require"),
         (("--format", "github"), "--format github without --require"),
         (("--slice", "length"), "--slice without --slices"),
-        (
-            ("--slices", "slices.tsv"),
-            "slices.tsv:1: several columns of slices; accepted: --slice length or text",
-        ),
-        (
-            ("--slices", "slices.tsv", "--slice", "width"),
-            "slices.tsv:1: no such column: 'width'; accepted: length",
-        ),
+        (("--slices", "slices.tsv"), "slices.tsv:1: several columns of slices; accepted: --slice length or"),
+        (("--slices", "slices.tsv", "--slice", "width"), "slices.tsv:1: no such column: 'width'; accepted"),
         (("--slices", "slices.tsv", "--slice", "text"), "too few topics in slice"),
         (("--slices", "twice.tsv"), "twice.tsv:3: topic given twice: '1'"),
         (("--slices", "ragged.tsv"), "ragged.tsv:2: another number of columns: 3; accepted: 2"),

@@ -12,7 +12,7 @@ from scripts import refusal, run_command
 judged = partial(run_command, "judges")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     gains = {"qrels": "0123012301", "close": "0122012301", "far": "3210001200"}
     for name, row in gains.items():
@@ -26,7 +26,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.usefixtures("home")
 def test_the_table_opens_with_the_answer() -> None:
     out = judged("qrels.txt far.txt close.txt --confusions").out
     assert out.startswith("2 judges compared with the judgments\n\n  Best judge   close\n  Alpha        0.9")
@@ -54,6 +53,5 @@ def test_the_table_opens_with_the_answer() -> None:
         (("qrels.txt", "close.txt", "--runs", "runs", "-m", "Magic"), "'Magic'"),
     ],
 )
-@pytest.mark.usefixtures("home")
 def test_bad_input_is_one_line(arguments: tuple[str, ...], part: str) -> None:
     assert part in refusal("judges", *arguments)

@@ -95,22 +95,8 @@ def test_both_engines_give_one_table_and_the_second_run_starts_no_java(home: Pat
 
 
 def test_parts_by_option(home: Path, lmtune: Lmtune) -> None:
-    done = lmtune(
-        "tune",
-        "--index",
-        "lucene:ix/one",
-        "--topics",
-        "one/topics.tsv",
-        "--qrels",
-        "one/qrels.txt",
-        "--lengths",
-        "lucene",
-        "--grid",
-        "3x3",
-        "--train-topics",
-        "1-6",
-        cwd=home,
-    )
+    tune = "tune --index lucene:ix/one --topics one/topics.tsv --qrels one/qrels.txt --lengths lucene"
+    done = lmtune(*tune.split(), *"--grid 3x3 --train-topics 1-6".split(), cwd=home)
     assert "Direct" in done.stdout
 
 

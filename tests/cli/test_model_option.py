@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_folder import write_folder
 from scripts import refusal, run_command
 
 import lmtune
@@ -22,16 +23,10 @@ WORDS = [f"word{i}" for i in range(40)]
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     rng = np.random.default_rng(7)
-    (folder / "c").mkdir()
-    documents = [
-        json.dumps({"id": f"d{d}", "contents": " ".join(rng.choice(WORDS, rng.integers(3, 90)))})
-        for d in range(80)
-    ]
-    (folder / "c/docs.jsonl").write_text("\n".join(documents) + "\n")
-    topics = [f"{t}\t{' '.join(rng.choice(WORDS, 3))}\n" for t in range(1, 11)]
-    (folder / "c/topics.tsv").write_text("".join(topics))
-    judged = [f"{t} 0 d{d} {rng.integers(0, 2)}\n" for t in range(1, 11) for d in rng.permutation(80)[:20]]
-    (folder / "c/qrels.txt").write_text("".join(judged))
+    documents = {f"d{d}": " ".join(rng.choice(WORDS, rng.integers(3, 90))) for d in range(80)}
+    topics = {t: " ".join(rng.choice(WORDS, 3)) for t in range(1, 11)}
+    gains = ((t, f"d{d}", int(rng.integers(0, 2))) for t in topics for d in rng.permutation(80)[:20])
+    write_folder(folder / "c", documents, topics, gains)
     return folder
 
 

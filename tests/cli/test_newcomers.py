@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_folder import write_folder
 from scripts import refusal, run_command
 
 from lmtune.errors import MissingExtraError
@@ -20,14 +21,12 @@ TOPICS, DOCUMENTS = 40, 30
 
 
 def made_collection(folder: Path) -> None:
-    folder.mkdir()
-    documents = [{"id": f"d{n}", "contents": f"alpha word{n} beta{n % 7}"} for n in range(DOCUMENTS)]
-    (folder / "docs.jsonl").write_text("".join(json.dumps(own) + "\n" for own in documents))
-    (folder / "topics.tsv").write_text("".join(f"{t}\talpha beta{t % 7}\n" for t in range(TOPICS)))
-    (folder / "qrels.txt").write_text("".join(f"{t} 0 d{t % DOCUMENTS} 1\n" for t in range(TOPICS)))
+    documents = {f"d{n}": f"alpha word{n} beta{n % 7}" for n in range(DOCUMENTS)}
+    topics = {t: f"alpha beta{t % 7}" for t in range(TOPICS)}
+    write_folder(folder, documents, topics, ((t, f"d{t % DOCUMENTS}", 1) for t in topics))
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made_collection(tmp_path / "c")
     monkeypatch.chdir(tmp_path)
@@ -62,17 +61,13 @@ def test_a_mistyped_command_gets_a_suggestion(words: str, near: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            "tune c -m AP, P@10",
-            "lmtune: --measure ends with a comma: 'AP,'; accepted: no space after a comma",
-        ),
+        ("tune c -m AP, P@10", "lmtune: --measure ends with a comma: 'AP,'; accepted: no space after a"),
         ("compare q a b -m AP, P@10", "lmtune: --measure ends with a comma: 'AP,'"),
         ("tune c -m AP P@10", "lmtune: a measure where a collection is expected: 'P@10'; accepted: -m P@10 "),
         ("tune c --range k1=0.1, 3", "lmtune: --range ends with a comma: 'k1=0.1,'"),
         ("tune c nowhere", "lmtune: no such collection: 'nowhere'"),
     ],
 )
-@pytest.mark.usefixtures("home")
 def test_a_wrong_argument_is_reported_before_any_work(words: str, message: str) -> None:
     err = refusal(*words.split())
     assert err.startswith(message)
@@ -87,7 +82,6 @@ def test_all_collections_are_read_before_one_is_tuned(home: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("home")
 def test_a_long_run_is_not_printed_on_a_terminal() -> None:
     words = ["search", "c", "--model", "bm25"]
     code, out, err = run_on_terminal(*words)

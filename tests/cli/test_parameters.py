@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from scripts import refusal, run_command, run_python
 
-from lmtune.cli.main import app
 from lmtune.cli.parameters import Ranges, SettingOptions
 from lmtune.errors import InputError
 
@@ -67,10 +64,7 @@ def test_ranges_of_what_a_model_fixes_are_refused() -> None:
     ],
 )
 def test_bad_text_is_one_line(arguments: str, message: str) -> None:
-    shown = CliRunner().invoke(app, arguments.split())
-    assert (shown.exit_code, shown.stdout) == (2, "")
-    assert shown.stderr.startswith(f"lmtune: {message}")
-    assert shown.stderr.count("\n") == 1
+    assert refusal(arguments).startswith(f"lmtune: {message}")
 
 
 def test_set_makes_the_run_tag_and_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,9 +73,7 @@ def test_set_makes_the_run_tag_and_the_record(tmp_path: Path, monkeypatch: pytes
         "".join(json.dumps({"id": f"d{i}", "contents": "alpha " * (i + 1) + "beta"}) + "\n" for i in range(4))
     )
     (tmp_path / "topics.tsv").write_text("1\talpha beta\n")
-    common = ["search", "--documents", "docs.jsonl", "--topics", "topics.tsv", "--output"]
-    shown = CliRunner().invoke(app, [*common, "a", "--set", "mu=20", "--set", "lambda=0.3"])
-    assert shown.exit_code == 0, shown.stderr
+    run_command("search --documents docs.jsonl --topics topics.tsv --output a --set mu=20 --set lambda=0.3")
     assert (tmp_path / "a").read_text().count("lmtune-lambda0.3-mu20") == 4
     made = json.loads((tmp_path / "a.made.json").read_text())
     assert made["model"] == {"name": "two-stage", "lambda": 0.3, "mu": 20.0}
@@ -107,10 +99,7 @@ def test_parameters_called_as_options_leave_the_options(tmp_path: Path) -> None:
     lines = [f'{{"id": "d{i}", "contents": "alpha {"beta " * i}"}}\n' for i in range(3)]
     (tmp_path / "c/docs.jsonl").write_text("".join(lines))
     line = "search c alpha --model own --set model=1.2 --set hits=0.5 --hits 1"
-    shown = subprocess.run(
-        [sys.executable, script, *line.split()], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert shown.returncode == 0, shown.stderr
-    assert "own with model = 1.2, hits = 0.5" in shown.stderr
-    [found] = shown.stdout.splitlines()
+    out, err = run_python(str(script), *line.split(), cwd=tmp_path)
+    assert "own with model = 1.2, hits = 0.5" in err
+    [found] = out.splitlines()
     assert found.split()[:2] == ["1", "d0"]

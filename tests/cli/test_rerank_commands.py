@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,8 +10,9 @@ from pathlib import Path
 import ir_measures
 import numpy as np
 import pytest
+from made_folder import write_folder
 from made_lists import made_lists
-from scripts import run_command
+from scripts import run_command, run_python
 from support import read_answer
 
 from lmtune.collections.folds import cross_validation
@@ -43,17 +42,12 @@ def letor(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a collection in which short documents are relevant, and a run of it."""
     folder = tmp_path_factory.mktemp("home")
-    (folder / "c").mkdir()
     rng = np.random.default_rng(0)
     words = [f"word{i}" for i in range(12)]
-    with (folder / "c/docs.jsonl").open("w") as file:
-        for d in range(60):
-            text = " ".join(rng.choice(words, 5 + d))
-            file.write(json.dumps({"id": f"d{d}", "contents": text}) + "\n")
-    with (folder / "c/topics.tsv").open("w") as file:
-        file.writelines(f"{t}\t{' '.join(rng.choice(words, 3))}\n" for t in range(1, 13))
-    with (folder / "c/qrels.txt").open("w") as file:
-        file.writelines(f"{t} 0 d{d} {int(d < 12)}\n" for t in range(1, 13) for d in range(60))
+    documents = {f"d{d}": " ".join(rng.choice(words, 5 + d)) for d in range(60)}
+    topics = {t: " ".join(rng.choice(words, 3)) for t in range(1, 13)}
+    gains = ((t, f"d{d}", int(d < 12)) for t in topics for d in range(60))
+    write_folder(folder / "c", documents, topics, gains)
     run_command("search", folder / "c", "--output", folder / "base.run", "--indexes", folder / "indexes")
     return folder
 
@@ -414,31 +408,10 @@ def test_without_the_extra(command: str, tmp_path: Path) -> None:
         "import sys; sys.modules['torch'] = None; from lmtune.cli import main; "
         "sys.argv = ['lmtune', 'rerank', *sys.argv[1:]]; main()"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", text, *command.split()],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
-    assert found.returncode == 2
-    assert found.stderr == (
+    assert run_python("-c", text, *command.split(), status=2, cwd=tmp_path).err == (
         "lmtune: rerank needs the 'neural' extra, which is not installed; "
         "accepted: pip install -c constraints.txt '.[neural]' in a checkout of lmtune\n"
     )
-
-
-def test_the_command_line_starts_without_torch() -> None:
-    text = "import sys, lmtune.cli.main, lmtune; print('torch' in sys.modules)"
-    found = subprocess.run(
-        [sys.executable, "-c", text],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
-    assert found.stdout == "False\n"
 
 
 def test_missing_inputs_are_reported_before_torch_is_imported(home: Path, letor: Path) -> None:
@@ -478,15 +451,9 @@ def test_missing_inputs_are_reported_before_torch_is_imported(home: Path, letor:
         "    status = app.main(['rerank', *line.split()], standalone_mode=False)\n"
         "    print(status, 'torch' in sys.modules)\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", text, *commands],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
-    assert found.stdout == "2 False\n" * len(commands)
-    for (command, message), line in zip(commands.items(), found.stderr.splitlines(), strict=True):
+    out, err = run_python("-c", text, *commands)
+    assert out == "2 False\n" * len(commands)
+    for (command, message), line in zip(commands.items(), err.splitlines(), strict=True):
         assert line.startswith(f"lmtune: {message}"), command
 
 
@@ -629,9 +596,7 @@ def test_topics_count_by_their_weights(home: Path, tmp_path: Path) -> None:
         (("--negatives", "0-10"), "bad range of ranks: '0-10'; accepted: FIRST-LAST, from 1, such as 10-100"),
     ],
 )
-def test_what_cannot_be_learnt_from(
-    arguments: tuple[str, ...], message: str, home: Path, tmp_path: Path
-) -> None:
+def test_refused_options(arguments: tuple[str, ...], message: str, home: Path, tmp_path: Path) -> None:
     files = {"teacher": range(1, 13), "few": range(1, 12)}
     named = {n: write_teacher(tmp_path / n, topics, short_first=True) for n, topics in files.items()}
     where = (home / "c", "--run", home / "base.run", "--indexes", home / "indexes")

@@ -20,18 +20,7 @@ from tiny_bert import WORDS, tiny_bert  # noqa: E402
 
 torch.set_num_threads(1)
 
-TEXT = (
-    "--max-length",
-    "32",
-    "--epochs",
-    "6",
-    "--batch-size",
-    "3",
-    "--learning-rate",
-    "0.02",
-    "--loss",
-    "ranknet",
-)
+TEXT = "--max-length 32 --epochs 6 --batch-size 3 --learning-rate 0.02 --loss ranknet".split()
 
 
 run = partial(run_command, "rerank")
@@ -160,14 +149,7 @@ def test_what_is_refused(home: Path) -> None:
     for arguments, problem in {
         (*given, "--net", f"text:{home / 'c'}"): "no language model here",
         (*given, "--net", f"text:{home / 'bert'}", "--ranker", "lambdamart"): "trees cannot read text",
-        (
-            "train",
-            home / "c",
-            "--output",
-            home / "no",
-            "--net",
-            f"text:{home / 'bert'}",
-        ): "the network needs texts",
+        ("train", home / "c", "--output", home / "no", *net(home)): "the network needs texts",
         (*given, *net(home), "--text", "{nothing}"): "nothing",
         (*given, *net(home), "--passages", "best"): "passages",
         (*given, *net(home), "--text", "{contents"): "bad template",
@@ -180,7 +162,7 @@ def test_what_is_refused(home: Path) -> None:
             home / "no",
         ): "the model reads text, not features; accepted: --run",
     }.items():
-        assert problem in refusal("rerank", *arguments)
+        assert problem in refusal("rerank", list(map(str, arguments)))
     assert not (home / "no").exists()
 
 

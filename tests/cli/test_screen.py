@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from rich.progress import Progress
+from scripts import run_python
 
 from lmtune.cli import screen
 from lmtune.cli.main import app, run
@@ -137,8 +136,7 @@ def test_a_mistyped_index_is_told_before_anything_slow_is_imported() -> None:
         "try:\n    lmtune.cli.main()\n"
         "finally:\n    print(*sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("lmtune: indexes/mistyped: there is no index here; accepted: ")
-    assert done.stdout
-    assert not {"numpy", "numba", "rich", "lmtune.cli.tune"} & set(done.stdout.split())
+    out, err = run_python("-c", code, status=2)
+    assert err.startswith("lmtune: indexes/mistyped: there is no index here; accepted: ")
+    assert out
+    assert not {"numpy", "numba", "rich", "lmtune.cli.tune"} & set(out.split())

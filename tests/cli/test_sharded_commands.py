@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import sys
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
-from click.testing import CliRunner
+from scripts import run_command
 from small_world import make_world
 
 from lmtune.candidates.storage import stored_pool
-from lmtune.cli.main import app
 from lmtune.collections.loading import load
 from lmtune.index.columnar import ColumnarIndex
 from lmtune.index.sharded import ShardedIndex
@@ -22,10 +18,7 @@ SHARDS = (1, 2, 3, 5)
 
 
 def command(line: str, cwd: Path, status: int = 0) -> str:
-    with contextlib.chdir(cwd), patch.object(sys, "argv", ["lmtune", *line.split()]):
-        done = CliRunner().invoke(app, line.split())
-    assert done.exit_code == status, done.output
-    return done.output
+    return "".join(run_command(line, cwd=cwd, status=status))
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from made_folder import write_folder
+from scripts import Printed, run_command, run_python
 from support import random_collection
 
 import lmtune
@@ -17,7 +18,6 @@ from lmtune.cli.main import run
 from lmtune.errors import MissingExtraError
 from lmtune.report.figures import topic_differences
 
-WITHOUT = "import sys; sys.modules.update(pandas=None, matplotlib=None); "
 NOTE = "no pictures: pip install -c constraints.txt '.[report]' in a checkout of lmtune"
 
 
@@ -25,12 +25,9 @@ NOTE = "no pictures: pip install -c constraints.txt '.[report]' in a checkout of
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a folder with a collection and two runs."""
     folder = tmp_path_factory.mktemp("home")
-    (folder / "c").mkdir()
-    documents = [{"id": f"d{n}", "contents": f"word{n % 7} word{n % 5} word{n % 3} end"} for n in range(40)]
-    (folder / "c/docs.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in documents))
-    (folder / "c/topics.tsv").write_text("".join(f"{n}\tword{n} end\n" for n in range(7)))
-    judged = [f"{n} 0 d{d} {int((d + n) % 3 == 0)}\n" for n in range(7) for d in range(n, 40, 4)]
-    (folder / "c/qrels.txt").write_text("".join(judged))
+    documents = {f"d{n}": f"word{n % 7} word{n % 5} word{n % 3} end" for n in range(40)}
+    gains = ((n, f"d{d}", int((d + n) % 3 == 0)) for n in range(7) for d in range(n, 40, 4))
+    write_folder(folder / "c", documents, {n: f"word{n} end" for n in range(7)}, gains)
     for name, step in (("a", 2), ("b", 3)):
         lines = (f"{n} Q0 d{d} 1 {(d * step) % 37} {name}\n" for n in range(7) for d in range(0, 40, step))
         (folder / f"{name}.run").write_text("".join(lines))
@@ -38,36 +35,33 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def command(home: Path, *arguments: str, without: str = WITHOUT) -> subprocess.CompletedProcess[str]:
-    code = f"{without}from lmtune.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=home, capture_output=True, text=True, check=False
-    )
+def without_pandas(line: str, *, cwd: Path) -> Printed:
+    code = "import sys; sys.modules.update(pandas=None, matplotlib=None); from lmtune.cli import main; main()"
+    return run_python("-c", code, *shlex.split(line), cwd=cwd)
 
 
 JOBS = [
-    ("tune", "c", "-m", "AP", "--model", "sdm", "--grid", "8", "--restarts", "0", "--output", "OUT"),
-    ("tune", "c", "-m", "AP", "--grid", "3x3", "--certify", "0.1", "--also", "spsa", "--output", "OUT"),
-    ("tune", "c", "-m", "AP", "--grid", "3x3", "--choose", "stemmer=porter,none", "--output", "OUT"),
-    ("evaluate", "c/qrels.txt", "a.run", "b.run", "a.csv", "-m", "AP", "--residuals", "--format", "csv"),
-    ("compare", "c/qrels.txt", "a.run", "b.run", "-m", "AP", "--format", "json"),
-    ("fuse", "c/qrels.txt", "a.run", "b.run", "-m", "AP", "--output", "OUT/a.run"),
-    ("search", "c", "word1 end", "--hits", "5"),
+    "tune c -m AP --model sdm --grid 8 --restarts 0 --output OUT",
+    "tune c -m AP --grid 3x3 --certify 0.1 --also spsa --output OUT",
+    "tune c -m AP --grid 3x3 --choose stemmer=porter,none --output OUT",
+    "evaluate c/qrels.txt a.run b.run a.csv -m AP --residuals --format csv",
+    "compare c/qrels.txt a.run b.run -m AP --format json",
+    "fuse c/qrels.txt a.run b.run -m AP --output OUT/a.run",
+    "search c 'word1 end' --hits 5",
 ]
 
 
 @pytest.mark.first_case
-@pytest.mark.parametrize("job", [JOBS[3], *JOBS[:3], *JOBS[4:]], ids=lambda job: job[0])
-def test_commands_write_the_same_without_it(home: Path, job: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("job", [JOBS[3], *JOBS[:3], *JOBS[4:]], ids=lambda job: job.split()[0])
+def test_commands_write_the_same_without_it(home: Path, job: str) -> None:
     written = []
-    for without in (WITHOUT, ""):
-        done = command(home, *job, without=without)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr.count(NOTE) == ("--choose" in job and without != "")
+    for called in (without_pandas, run_command):
+        done = called(job, cwd=home)
+        assert done.err.count(NOTE) == ("--choose" in job and called is without_pandas)
         files = [path for path in sorted(home.glob("OUT*/**/*")) if path.is_file()]
         # The record has the digests of the other files.
         files = [path for path in files if path.name != "made.json" and path.stem != "interactions"]
-        written.append((done.stdout, [(path.name, path.read_bytes()) for path in files]))
+        written.append((done.out, [(path.name, path.read_bytes()) for path in files]))
         for path in home.glob("OUT*"):
             shutil.rmtree(path)
     assert written[0] == written[1]
@@ -75,14 +69,13 @@ def test_commands_write_the_same_without_it(home: Path, job: tuple[str, ...]) ->
 
 @pytest.mark.slow
 def test_pictures_are_left_out_with_one_note(home: Path) -> None:
-    command(home, *JOBS[1])
-    done = command(home, "report", "OUT")
-    assert (done.returncode, done.stderr.count(NOTE)) == (0, 1)
+    run_command(JOBS[1], cwd=home)
+    assert without_pandas("report OUT", cwd=home).err.count(NOTE) == 1
     page = (home / "OUT/report.html").read_text()
     assert "data:image/svg" not in page and "<table" in page
-    for job in (("compare", "c/qrels.txt", "a.run", "b.run"), ("fuse", "c/qrels.txt", "a.run", "b.run")):
-        done = command(home, *job, "-m", "AP", "--plot", "drawn")
-        assert (done.returncode, done.stderr.count(NOTE), "drew" in done.stderr) == (0, 1, False)
+    for job in ("compare", "fuse"):
+        err = without_pandas(f"{job} c/qrels.txt a.run b.run -m AP --plot drawn", cwd=home).err
+        assert (err.count(NOTE), "drew" in err) == (1, False)
     assert [path.name for path in (home / "drawn").iterdir()] == ["formulas.txt"]
 
 

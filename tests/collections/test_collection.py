@@ -13,7 +13,7 @@ from lmtune.collections.collection import Collection, named_collections
 from lmtune.errors import InputError
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "c"
     folder.mkdir()
@@ -40,7 +40,6 @@ def test_its_index_is_built_once_and_opened_then(home: Path, caplog: pytest.LogC
     assert re.fullmatch(r"c\.porter\.lucene\.[0-9a-f]{8}", path.name)
 
 
-@pytest.mark.usefixtures("home")
 def test_a_named_index_stands_for_the_documents() -> None:
     path = build(Collection("c", stemmer="none"), Building(output=Path("built")))
     assert path == Path("built")
@@ -52,7 +51,6 @@ def test_a_named_index_stands_for_the_documents() -> None:
     assert build(Collection("c"), Building()).name.startswith("c.porter.lucene.")
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("collection", "message"),
     [
@@ -70,7 +68,6 @@ def test_what_does_not_fit_is_refused(collection: Collection, message: str) -> N
         collection.open_index(collection.load())
 
 
-@pytest.mark.usefixtures("home")
 def test_a_mistyped_index_is_told_before_anything_is_read() -> None:
     Path("c/topics.tsv").write_text("no topics")
     for name in ("absent", "lucene:no/such"):
@@ -78,7 +75,6 @@ def test_a_mistyped_index_is_told_before_anything_is_read() -> None:
             Collection("c", index=name).load()
 
 
-@pytest.mark.usefixtures("home")
 def test_a_stale_index_is_refused() -> None:
     build(Collection("c"), Building(output=Path("built")))
     with Path("c/docs.jsonl").open("a") as file:
@@ -88,9 +84,7 @@ def test_a_stale_index_is_refused() -> None:
         collection.open_index(collection.load())
 
 
-def test_several_collections_share_what_is_not_theirs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_collections_share_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a").mkdir()
     Path("b").mkdir()

@@ -61,10 +61,7 @@ def test_documents(tmp_path: Path, present: list[str], chosen: list[str]) -> Non
     ("present", "told"),
     [
         (["docs/a", "stray"], "documents are docs/; stray are not read"),
-        (
-            ["docs.jsonl", "corpus.jsonl", "more/1", "more/2", "x"],
-            "corpus.jsonl, more/1, more/2 and 1 more are",
-        ),
+        (["docs.jsonl", "corpus.jsonl", "more/1", "more/2", "x"], "corpus.jsonl, more/1, more/2 and 1 more"),
         (["docs.jsonl", "topics.tsv", "qrels/test.tsv", "README.md", "bm25.run", "dense.run.gz"], None),
         (["1", "b/2"], None),
     ],
@@ -108,9 +105,7 @@ def test_qrels(tmp_path: Path, present: list[str], chosen: str) -> None:
 @pytest.mark.parametrize(
     ("find", "role"), [(find_documents, "documents"), (find_topics, "topics"), (find_qrels, "qrels")]
 )
-def test_a_missing_role_names_the_folder_and_what_is_accepted(
-    tmp_path: Path, find: Callable[[Path], object], role: str
-) -> None:
+def test_a_missing_role_names_the_folder(tmp_path: Path, find: Callable[[Path], object], role: str) -> None:
     fill(tmp_path, "README.md", ".hidden")
     with pytest.raises(InputError) as caught:
         find(tmp_path)
@@ -130,9 +125,7 @@ def test_a_missing_role_names_the_folder_and_what_is_accepted(
         (find_documents, ["docs/", "documents/"]),
     ],
 )
-def test_ambiguous_roles_list_the_candidates(
-    tmp_path: Path, find: Callable[[Path], object], present: list[str]
-) -> None:
+def test_ambiguous_roles(tmp_path: Path, find: Callable[[Path], object], present: list[str]) -> None:
     fill(tmp_path, *(name + "x" if name.endswith("/") else name for name in present))
     with pytest.raises(InputError) as caught:
         find(tmp_path)
@@ -304,15 +297,7 @@ def test_a_folder_without_documents_serves_an_index(home: Path) -> None:
 
 
 def test_what_is_available() -> None:
-    assert [name for name, _ in available()] == [
-        "pydocs",
-        "FOLDER",
-        "irds:ID",
-        "ap",
-        "wsj",
-        "robust04",
-        "wt10g",
-    ]
+    assert [name for name, _ in available()] == "pydocs FOLDER irds:ID ap wsj robust04 wt10g".split()
     assert all(description for _, description in available())
 
 

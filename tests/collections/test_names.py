@@ -12,18 +12,10 @@ from lmtune.errors import InputError
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in (
-        "topics/README.md",
-        "topics/topics.robust04.txt",
-        "topics/topics.wt10g.v2.tsv.gz",
-        "topics/topics.twice.txt",
-        "topics/topics.twice.jsonl",
-        "topics/topics.txt",
-        "topics/.topics.robust04.1.new.txt",
-        "qrels/qrels.robust04.txt",
-        "robust04",
-        "mine.txt",
-    ):
+    names = """topics/README.md topics/topics.robust04.txt topics/topics.wt10g.v2.tsv.gz topics/topics.txt
+        topics/topics.twice.txt topics/topics.twice.jsonl topics/.topics.robust04.1.new.txt
+        qrels/qrels.robust04.txt robust04 mine.txt"""
+    for name in names.split():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("")

@@ -20,7 +20,7 @@ RECORDS = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "docs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
@@ -54,7 +54,6 @@ def test_bad_templates(template: str) -> None:
         Template.parse(template)
 
 
-@pytest.mark.usefixtures("home")
 def test_fields_are_put_into_the_template_and_kept(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "lmtune")
     texts = opened(Collection("c"), "{title}. {contents}")
@@ -66,7 +65,6 @@ def test_fields_are_put_into_the_template_and_kept(caplog: pytest.LogCaptureFixt
     assert caplog.text == ""
 
 
-@pytest.mark.usefixtures("home")
 def test_what_is_missing_is_named() -> None:
     texts = opened(Collection("c"))
     with pytest.raises(InputError, match=r"c has no such document: 'z'"):
@@ -79,7 +77,6 @@ def test_what_is_missing_is_named() -> None:
         opened(Collection("pydocs"), "{titel}")
 
 
-@pytest.mark.usefixtures("home")
 def test_documents_without_text_are_empty_and_noted_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "lmtune")
     texts = opened(Collection("c"), "{contents}.")
@@ -91,7 +88,6 @@ def test_documents_without_text_are_empty_and_noted_once(caplog: pytest.LogCaptu
     ]
 
 
-@pytest.mark.usefixtures("home")
 def test_an_index_that_kept_text_stands_alone(home: Path) -> None:
     build(Collection("c", fields=("title",)), Building(output=Path("kept"), keep_text=True))
     build(Collection("c"), Building(output=Path("bare")))

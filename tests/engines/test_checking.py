@@ -242,10 +242,7 @@ def test_the_command(home: Path) -> None:
     del record["crc32"]
     (home / "kept/made.json").write_text(json.dumps(sealed(record)))
     for line, said in (
-        (
-            "check-run own.run kept",
-            "do not record how to open their collection; accepted: results of this version: tune again",
-        ),
+        ("check-run own.run kept", "do not record how to open their collection; accepted: results of this"),
         ("check-run own.run c", "lmtune tune --output"),
         ("check-run no.run kept", "no.run"),
         ("check-run own.run kept --engine solr --model bm25", "both --engine and --model"),

@@ -121,13 +121,7 @@ SCHEMA, SERVICES = "schemas/documents.sd", "services.xml"
         ("vespa", SERVICES, "com.yahoo", "mine", r"services.xml: not exactly one language in com\.yahoo"),
         ("vespa", SERVICES, "<services", "<<", r"services.xml:\d+: not XML"),
         ("vespa", SERVICES, '<item key="en">', '<item key="de"/><item>', r"one language in .*: \['de', ''\]"),
-        (
-            "vespa",
-            SERVICES,
-            ">lowercase<",
-            ">asciiFolding<",
-            "unsupported filter: 'asciiFolding'; accepted: lower",
-        ),
+        ("vespa", SERVICES, ">lowercase<", ">asciiFolding<", "unsupported filter: 'asciiFolding'"),
         ("vespa", SERVICES, ">standard<", ">whitespace<", "unsupported tokenizer: 'whitespace'"),
     ],
 )
@@ -184,16 +178,10 @@ def english(field: str, **own: Any) -> dict[str, Any]:
         ({"settings": {}}, "not an index configuration"),
         ({"settings": [], "mappings": {"properties": {}}}, "not an index configuration"),
         ({"mappings": {"properties": {}}}, r"not exactly one text field: \[\]; accepted: mappings with one"),
-        (
-            chain("lowercase", "asciifolding"),
-            "unsupported type of filter \"asciifolding\": 'asciifolding'; accepted: lowercase, stop",
-        ),
+        (chain("lowercase", "asciifolding"), "unsupported type of filter \"asciifolding\": 'asciifolding'"),
         (chain("lowercase", "porter_stem", "stop"), r"order of filters: .*; accepted: lowercase and "),
         (chain("lowercase", "kstem", "porter_stem"), "order of filters"),
-        (
-            chain("lowercase", tokenizer="whitespace"),
-            'unsupported type of tokenizer "whitespace": \'wh.*; accepted: standard',
-        ),
+        (chain("lowercase", tokenizer="whitespace"), 'unsupported type of tokenizer "whitespace": \'wh.*'),
         (
             {"mappings": {"properties": {"body": {"type": "text", "similarity": "boolean"}}}},
             "unsupported similarity: 'boolean'; accepted: BM25, LegacyBM25, LMDir",
@@ -229,10 +217,7 @@ def test_tuning_starts_from_an_engine(tmp_path: Path) -> None:
     run("deploy kept --to elasticsearch --output again")
     assert read_engine(tmp_path / "again/index.json")[2:] == ("none", "lucene", ())
     for more, said in (
-        (
-            "--model bm25",
-            "--model conflicts with --from-engine: 'bm25'; accepted: no --model: the file has bm25:lucene",
-        ),
+        ("--model bm25", "--model conflicts with --from-engine: 'bm25'; accepted: no --model: the file has"),
         ("--stemmer porter", "--stemmer conflicts with --from-engine: 'porter'; accepted: no --stemmer"),
         ("--baseline k1=1,b=1", "--baseline conflicts with --from-engine"),
     ):
@@ -326,11 +311,7 @@ FIELD, SETTINGS_OF = "field", "settings"
         ("analyzer", {"type": "german"}, "unsupported type of analyzer .*: 'german'; accepted: standard"),
         ("analyzer", {"type": "english", "stem_exclusion": ["w"]}, "unknown key of analyzer|stem_exclusion"),
         ("analysis", {"made_up": {"x": 1}}, "unknown key of analysis: 'made_up'"),
-        (
-            "analysis",
-            {"analyzer": {"default_search": {"type": "english"}}},
-            "queries have different analyzers",
-        ),
+        ("analysis", {"analyzer": {"default_search": {"type": "english"}}}, "queries have different"),
         (
             "analysis",
             {"tokenizer": {"standard": {"type": "standard", "max_token_length": 5}}},
@@ -338,24 +319,14 @@ FIELD, SETTINGS_OF = "field", "settings"
         ),
         ("filter", {"type": "lowercase", "language": "turkish"}, "unsupported key of filter .*: 'language'"),
         ("filter", {"type": "stop", "stopwords": "_german_"}, "unsupported stopword list .*: '_german_'"),
-        (
-            "filter",
-            {"type": "stop", "stopwords_path": "w.txt"},
-            "accepted: the words themselves, as stopwords",
-        ),
+        ("filter", {"type": "stop", "stopwords_path": "w.txt"}, "accepted: the words themselves, as"),
         ("filter", {"type": "stop", "made_up": 1}, "unknown key of filter \"own\": 'made_up'"),
-        (
-            "filter",
-            {"type": "stemmer", "language": "lovins"},
-            "unsupported stemmer .*: 'lovins'; accepted: english",
-        ),
+        ("filter", {"type": "stemmer", "language": "lovins"}, "unsupported stemmer .*: 'lovins'; accepted"),
         ("filter", {"type": "snowball", "language": "Kp"}, "unsupported stemmer .*: 'Kp'; accepted: Arabic"),
         ("filter", {"type": "keyword_marker", "keywords": []}, 'unsupported type of filter "own"'),
     ],
 )
-def test_each_key_of_elasticsearch_is_read_or_refused(
-    tmp_path: Path, place: str, given: dict[str, Any], said: str
-) -> None:
+def test_keys_of_elasticsearch_refused(tmp_path: Path, place: str, given: dict[str, Any], said: str) -> None:
     parts: dict[str, dict[str, Any]] = {
         "field": {"type": "text"},
         "similarity": {"type": "BM25", "k1": 0.4, "b": 0.1},
@@ -423,25 +394,13 @@ def solr(folder: Path, old: str = "", new: str = "", stopwords: str | None = Non
         ("<analyzer>", '<analyzer type="query">', r"no analyzer of documents.*: \['query'\]"),
         ("<analyzer>", '<analyzer class="x.EnglishAnalyzer">', "unsupported key of the analyzer: 'class'"),
         ("<tokenizer", '<charFilter class="solr.HTMLStripCharFilterFactory"/><tokenizer', "'charFilter'"),
-        (
-            "<tokenizer",
-            '<tokenizer maxTokenLength="9"',
-            "maxTokenLength of the tokenizer: '9'; accepted: 255",
-        ),
+        ("<tokenizer", '<tokenizer maxTokenLength="9"', "maxTokenLength of the tokenizer: '9'; accepted"),
         (LOWER, f"{LOWER}{STOP}/>", "w.txt: stopword file not found"),
         (LOWER, f'{LOWER}{STOP} made_up="1"/>', "unknown key of filter Stop: 'made_up'"),
         (LOWER, f'{LOWER}{STOP} format="x"/>', "unsupported format of filter Stop: 'x'"),
-        (
-            LOWER,
-            f'{LOWER}<filter name="snowballPorter" protected="p.txt"/>',
-            "unsupported key of filter snowballPorter: 'protected'",
-        ),
+        (LOWER, f'{LOWER}<filter name="snowballPorter" protected="p.txt"/>', "unsupported key of filter"),
         (LOWER, f'{LOWER}<filter name="snowballPorter" language="Kp"/>', "unsupported stemmer .*: 'Kp'"),
-        (
-            '<float name="k1">0.4</float>',
-            '<float name="k2">0.4</float>',
-            "unknown key of similarity BM25: 'k2'",
-        ),
+        ('<float name="k1">0.4</float>', '<float name="k2">0.4</float>', "unknown key of similarity BM25"),
         ('Factory"><float', 'Factory" k1="0.4"><float', "does not read attributes of a similarity"),
         ('<field name="id"', '<copyField source="id" dest="contents"/><field name="id"', "are copied to"),
         ('<field name="id"', '<field name="t" type="text"/><field name="id"', r"\['t', 'contents'\]"),
@@ -451,9 +410,7 @@ def solr(folder: Path, old: str = "", new: str = "", stopwords: str | None = Non
         ('<?xml version="1.0"?>', '<?xml version="1.0" encoding="none"?>', "schema.xml:.*not XML"),
     ],
 )
-def test_each_part_of_a_schema_of_solr_is_read_or_refused(
-    tmp_path: Path, old: str, new: str, said: str
-) -> None:
+def test_solr_schemas_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
     assert solr(tmp_path)[:2] == ("bm25:lucene", {"k1": 0.4, "b": 0.75})
     with pytest.raises(InputError, match=said):
         solr(tmp_path, old, new)
@@ -545,21 +502,9 @@ def test_a_schema_of_vespa_is_read_in_every_form(tmp_path: Path, old: str, new: 
         ("        first-phase {", "global-phase { expression: x }\nfirst-phase {", "'global-phase'"),
         ("        first-phase {", "made-up: 1\nfirst-phase {", "unknown key of rank-profile r: 'made-up'"),
         ("expression:", "rank-score-drop-limit: 1\nexpression:", "first-phase: 'rank-score-drop-limit'"),
-        (
-            "rank-profile r {",
-            "rank-profile r inherits s {",
-            "inherited parts are not read: 'rank-profile r inherits s'",
-        ),
-        (
-            "schema doc {",
-            "schema doc inherits other {",
-            "inherited parts are not read: 'schema doc inherits other'",
-        ),
-        (
-            "document doc {",
-            "document doc inherits other {",
-            "inherited parts are not read: 'document doc inherits",
-        ),
+        ("rank-profile r {", "rank-profile r inherits s {", "inherited parts are not read: 'rank-profile r"),
+        ("schema doc {", "schema doc inherits other {", "inherited parts are not read: 'schema doc"),
+        ("document doc {", "document doc inherits other {", "inherited parts are not read: 'document doc"),
         ("schema doc {", "schema doc {\nstemming: none\n", "unsupported key of the schema: 'stemming'"),
         ("schema doc {", "schema doc {\nmade-up: none\n", "unknown key of the schema: 'made-up'"),
         ("index: enable-bm25", "index: enable-bm25\nstemming: none", "key of field text: 'stemming'"),
@@ -577,8 +522,6 @@ def test_a_schema_of_vespa_is_read_in_every_form(tmp_path: Path, old: str, new: 
         ('key="en"', 'key="profile=x"', r"not exactly one language in .*: \['profile=x'\]"),
     ],
 )
-def test_each_statement_of_a_schema_of_vespa_is_read_or_refused(
-    tmp_path: Path, old: str, new: str, said: str
-) -> None:
+def test_vespa_schemas_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         vespa(tmp_path, old, new)

@@ -72,9 +72,7 @@ def check_readable(files: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(("engine", "formula"), PAIRS)
 @pytest.mark.parametrize("stemmer", ["porter", "none"])
-def test_files_are_readable_and_hold_the_values_to_the_last_digit(
-    engine: str, formula: str, stemmer: str, tmp_path: Path
-) -> None:
+def test_files_are_readable_and_exact(engine: str, formula: str, stemmer: str, tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("don't\nzebra\n")
     for stopwords in ("lucene", "none", str(tmp_path / "words.txt")):
         files, setting = files_of(engine, formula, stemmer=stemmer, stopwords=stopwords)

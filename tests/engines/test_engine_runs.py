@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 from made_engines import write_collection
 from made_lucene import require_java, require_searcher
-from scripts import refusal, run_command
+from scripts import refusal, run_command, run_python
 
 from lmtune import Analyzer
 from lmtune.candidates.ranking import search
@@ -129,11 +127,9 @@ def test_a_quiet_check_says_nothing_but_its_answer(tmp_path: Path) -> None:
     write_collection(tmp_path / "c")
     tune = "tune c --model bm25:lucene --grid 3x3 --restarts 0 --no-approx -m AP --output kept --quiet"
     for line in (tune, "check-engine lucene kept --quiet"):
-        done = subprocess.run(
-            [sys.executable, "-m", "lmtune", *line.split()], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert (done.returncode, done.stderr) == (0, ""), line
-    assert done.stdout.startswith("The run matches the setting\n")
+        out, err = run_python("-m", "lmtune", *line.split(), cwd=tmp_path)
+        assert err == "", line
+    assert out.startswith("The run matches the setting\n")
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -77,9 +77,7 @@ def fused_by(files: dict[str, Any], engine: str, runs: dict[str, Run]) -> Run:
 @pytest.mark.parametrize(
     "how", [("linear",), ("shrunk", "--window", "10"), ("rrf",), ("rrf-k",), ("rrf-tuned",)]
 )
-def test_an_engine_that_follows_the_files_ranks_alike(
-    engine: str, how: tuple[str, ...], home: Path, tmp_path: Path
-) -> None:
+def test_engines_rank_by_the_files(engine: str, how: tuple[str, ...], home: Path, tmp_path: Path) -> None:
     given = (home / "qrels", home / "a", home / "b", "--output", tmp_path / "run", "--method")
     text = run_command("fuse", *given, how, "--format json").out
     (tmp_path / "fused.json").write_text(text)
@@ -105,9 +103,7 @@ def test_an_engine_that_follows_the_files_ranks_alike(
 
 @pytest.mark.parametrize("engine", ["elasticsearch", "opensearch"])
 @pytest.mark.parametrize("window", [0, 10])
-def test_each_variant_of_an_engine_is_written_so_that_it_ranks_alike(
-    engine: str, window: int, home: Path
-) -> None:
+def test_each_variant_of_an_engine_ranks_alike(engine: str, window: int, home: Path) -> None:
     runs = {name: read_run(home / name) for name in "ba"}
     loaded, space = RunSet.of(runs), SPACES[engine]
     for variant in space.variants([(0.0, 100.0)] * 2):
@@ -122,9 +118,7 @@ def test_each_variant_of_an_engine_is_written_so_that_it_ranks_alike(
 
 
 @pytest.mark.parametrize("engine", ["elasticsearch", "opensearch"])
-def test_a_fusion_tuned_for_an_engine_is_deployed_and_its_run_matches(
-    engine: str, home: Path, tmp_path: Path
-) -> None:
+def test_a_fusion_tuned_for_an_engine_is_deployed(engine: str, home: Path, tmp_path: Path) -> None:
     given = (home / "qrels", home / "b", home / "a")
     text = run_command("fuse", *given, f"-m AP --engine {engine} --folds 2 --format json").out
     (tmp_path / "fused.json").write_text(text)
@@ -167,15 +161,8 @@ def fused_files(
     engine: str, how: tuple[object, ...], runs: list[Path], folder: Path
 ) -> tuple[dict[str, Any], Run]:
     """Fuse runs, deploy what came out, and return the file's functions and the fused run."""
-    given: tuple[str | Path, ...] = (
-        "fuse",
-        runs[0].parent / "qrels",
-        *runs,
-        "--output",
-        folder / "run",
-        "--method",
-    )
-    text = run_command(*given, *map(str, how), "--format json").out
+    words = [str(word) for word in (runs[0].parent / "qrels", *runs, "--method", *how)]
+    text = run_command("fuse --format json --output", folder / "run", words).out
     (folder / "fused.json").write_text(text)
     run_command("deploy", folder / "fused.json", "--to", engine, "--output", folder / "files")
     return runpy.run_path(str(folder / "files/search.py")), read_run(folder / "run")
@@ -225,9 +212,7 @@ def tuned(engine: str, variant: Variant, weights: dict[str, float], loaded: RunS
         ("vespa", ["0.3 * normalize_linear(query0) + 0.7 *", "0.7 * reciprocal_rank(query1, 20.0)"]),
     ],
 )
-def test_other_engines_files_have_the_variant_and_its_weights(
-    engine: str, expected: list[str], home: Path
-) -> None:
+def test_other_engines_have_the_variant_and_weights(engine: str, expected: list[str], home: Path) -> None:
     loaded, texts = RunSet.of({name: read_run(home / name) for name in "ba"}), []
     for variant in SPACES[engine].variants([(0.0, 100.0)] * 2):
         chosen = tuned(engine, variant, {"b": 0.3, "a": 0.7}, loaded)
@@ -428,41 +413,16 @@ def test_what_engines_cannot_do_is_refused() -> None:
         ("solr", Chosen("equal", weights), {}, "no hybrid queries are known for this engine"),
         ("opensearch", Chosen("borda", weights), {}, "OpenSearch cannot express the method: 'borda'"),
         ("opensearch", Chosen("equal", weights, normalise="rank"), {}, "no such normalisation: 'rank'"),
-        (
-            "elasticsearch",
-            Chosen("equal", weights),
-            {"normalise": "z-score"},
-            "accepted: results of --normalise",
-        ),
+        ("elasticsearch", Chosen("equal", weights), {"normalise": "z-score"}, "accepted: results of"),
         ("weaviate", Chosen("rrf", weights), {}, "Weaviate has k = 59 fixed for RRF: 60.0"),
         ("elasticsearch", Chosen("rrf-k", weights, 0.5), {}, "needs a whole number k for RRF: 0.5"),
-        (
-            "elasticsearch",
-            Chosen("linear", weights, normalise="none"),
-            {},
-            "a query lacks: '--missing minimum'",
-        ),
-        (
-            "qdrant",
-            Chosen("linear", weights),
-            {},
-            "'min-max'; accepted: results of --normalise none; or of fuse --engine qdrant",
-        ),
-        (
-            "qdrant",
-            Chosen("rrf-tuned", {"a": 0.2, "b": 0.8}, 5.0),
-            {},
-            "cannot multiply reciprocal ranks by weights: .*accepted: results of --method rrf, rrf-k",
-        ),
+        ("elasticsearch", Chosen("linear", weights, normalise="none"), {}, "a query lacks: '--missing"),
+        ("qdrant", Chosen("linear", weights), {}, "'min-max'; accepted: results of --normalise none; or of"),
+        ("qdrant", Chosen("rrf-tuned", {"a": 0.2, "b": 0.8}, 5.0), {}, "cannot multiply reciprocal ranks"),
         ("lancedb", Chosen("rrf-tuned", {"a": 0.2, "b": 0.8}, 5.0), {}, "cannot multiply reciprocal ranks"),
         ("lancedb", Chosen("rrf", weights | {"c": 0.1}), {}, "a text and a vector query: .*accepted: 2 runs"),
         ("lancedb", Chosen("rrf", {"a": 1.0}), {}, r"a text and a vector query: \['a'\]; accepted: 2 runs"),
-        (
-            "opensearch",
-            Chosen("equal", weights),
-            {"normalise": "z-score"},
-            "z_score sets all scores that are not above the mean to 0.001: 'z-score'; accepted: .* min-max",
-        ),
+        ("opensearch", Chosen("equal", weights), {"normalise": "z-score"}, "z_score sets all scores that"),
     ]
     for engine, chosen, given, message in cases:
         with pytest.raises(InputError, match=message):

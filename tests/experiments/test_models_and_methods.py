@@ -54,9 +54,7 @@ def held_out(found: Any, prepared: dict[str, Prepared], model: str, method: str)
 
 
 @pytest.mark.slow
-def test_methods_are_compared_with_direct_on_topics_held_out(
-    found: Any, prepared: dict[str, Prepared]
-) -> None:
+def test_methods_are_compared_with_direct_held_out(found: Any, prepared: dict[str, Prepared]) -> None:
     for model in MODELS:
         own = found["methods"].query("model == @model").set_index("method")
         direct = held_out(found, prepared, model, "Direct")

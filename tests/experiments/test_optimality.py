@@ -26,19 +26,17 @@ def test_counts_are_those_of_brute_force() -> None:
     from lmtune.rerank import Settings, fit, parse_loss
 
     small: dict[str, Any] = {"epochs": 20, "batch_size": 30, "seed": 2}
-    tables = call(
-        nets.experiment,
-        dict(
-            data="artificial:60x20",
-            networks=("linear",),
-            losses=("lambdarank",),
-            share=0.2,
-            steps=(0.01, 0.3, 1.0),
-            shifts=5,
-            weights=12,
-            **small,
-        ),
+    asked = dict(
+        data="artificial:60x20",
+        networks=("linear",),
+        losses=("lambdarank",),
+        share=0.2,
+        steps=(0.01, 0.3, 1.0),
+        shifts=5,
+        weights=12,
+        **small,
     )
+    tables = call(nets.experiment, asked)
     fold = load_split("artificial:60x20", 2)
     data = fold.train
     settings = Settings(
@@ -65,9 +63,7 @@ def test_counts_are_those_of_brute_force() -> None:
 
 
 @pytest.mark.slow
-def test_ascents_from_choices_are_those_of_the_settings(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ascents_from_choices_are_the_settings(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     tables = retrieval.experiment(dataset=DATASET, topics=20, directions=40, steps=(0.1, 1.0, 20.0))
     pool = load_pool(DATASET, topics=20, seed=0)

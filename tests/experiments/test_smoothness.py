@@ -42,17 +42,10 @@ def test_curves_are_of_the_trained_net() -> None:
     from lmtune.rerank import Settings, fit, parse_loss
 
     small: dict[str, Any] = {"epochs": 8, "batch_size": 20, "seed": 3}
-    tables = call(
-        nets.experiment,
-        dict(
-            data="artificial:60x20",
-            networks=("linear",),
-            queries=(10, 60, 500),
-            weights=2,
-            points=41,
-            **small,
-        ),
+    asked = dict(
+        data="artificial:60x20", networks=("linear",), queries=(10, 60, 500), weights=2, points=41, **small
     )
+    tables = call(nets.experiment, asked)
     data = load_split("artificial:60x20", 3).train
     settings = Settings(
         loss=parse_loss("lambdarank:k=10"), network="linear", learning_rate=0.03, schedule="cosine", **small

@@ -12,17 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
+from scripts import run_command
 from support import random_collection
 
 import lmtune
 from lmtune.candidates.pool import CandidatePool
 from lmtune.candidates.ranking import rank
 from lmtune.cli import explore as cli_explore
-from lmtune.cli.main import app
 from lmtune.collections.collection import Collection
 from lmtune.errors import InputError
 from lmtune.explorer import answers, background
@@ -151,9 +150,7 @@ def test_a_setting_is_not_tested_against_itself(view: View) -> None:
 
 @pytest.mark.first_case
 @pytest.mark.parametrize("chosen", ["", "110" * 8])
-def test_the_near_optimal_region_is_of_the_chosen_topics(
-    chosen: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_near_optimal_region_of_the_topics(chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "MARGIN", 0.025)
     view = view_of("two-stage", documents=60, topics=24)
     surfaces = Surfaces(view, Turns())
@@ -317,14 +314,8 @@ def test_runs_have_weights(tmp_path: Path) -> None:
     output = tmp_path / "fused.run"
     [program, *words] = shlex.split(shown["command"])
     assert program == "lmtune"
-    result = CliRunner().invoke(app, [*words, "--format", "json", "--output", str(output)])
-    assert result.exit_code == 0, result.stderr
-    by_method = {row["method"]: row for row in json.loads(result.stdout)["rows"]}
-    assert by_method["linear"]["in_sample"] == pytest.approx(shown["means"][0], abs=1e-12)
-    assert by_method["linear"]["weights"] == setting
-    done = CliRunner().invoke(app, [*words, "--format", "json", "--output", str(output)])
-    assert done.exit_code == 0, done.stderr
-    methods = {row["method"]: row for row in json.loads(done.stdout)["rows"]}
+    out = run_command(words, "--format json --output", output).out
+    methods = {row["method"]: row for row in json.loads(out)["rows"]}
     assert methods["linear"]["in_sample"] == pytest.approx(shown["means"][0], abs=1e-12)
     assert methods["linear"]["weights"] == setting
     own = lmtune.evaluate(tmp_path / "qrels", output, ["AP"])
@@ -346,9 +337,7 @@ def test_lines_follow_a_drag_of_many_parameters() -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("of its own"), SystemExit(3), InputError("no such thing")])
-def test_an_error_of_the_worker_is_told_and_it_goes_on(
-    error: BaseException, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_the_worker_is_reported(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     view = view_of("two-stage", documents=60)
     surfaces = Surfaces(view, Turns())
 
@@ -481,19 +470,14 @@ def test_the_copied_command_gives_the_pages_numbers(
     write_collection(tmp_path / "c c")
     Path("stop.txt").write_text("water\nran\n")
     if "--from" in words:
-        tune = ["tune", "c c", "-m", "AP", "--stemmer", "none", "--output", "tuned", "--no-approx"]
-        assert (
-            CliRunner().invoke(app, [*tune, "--folds", "3", "--grid", "2x2", "--restarts", "0"]).exit_code
-            == 0
-        )
+        tune = "tune 'c c' -m AP --stemmer none --output tuned --no-approx"
+        run_command(tune, "--folds 3 --grid 2x2 --restarts 0")
     opened: list[View] = []
     monkeypatch.setattr(cli_explore, "serve_page", lambda session, _: opened.append(session.view))
-    ran = CliRunner().invoke(app, ["explore", "c c", "-m", "AP,P@5", *words])
-    assert ran.exit_code == 0, ran.output
+    run_command("explore 'c c' -m AP,P@5", words)
     [view] = opened
     shown = answers.measured(view, setting)
-    ran = CliRunner().invoke(app, [*shlex.split(shown["command"])[1:], "--output", "copied.run"])
-    assert ran.exit_code == 0, ran.output
+    run_command(shlex.split(shown["command"])[1:], "--output copied.run")
     found = lmtune.evaluate("c c/qrels.txt", "copied.run", ["AP", "P@5"])
     assert found.to_numpy().ravel().tolist() == pytest.approx(shown["means"], abs=1e-12)
 

@@ -117,9 +117,7 @@ def test_questions_are_answered(client: Any) -> None:
         ("ranked", {"topic": "\ud800", "setting": {}, "pinned": {}}, "topic"),
     ],
 )
-def test_what_makes_no_sense_is_said_in_a_line(
-    kind: str, given: dict[str, object], said: str, client: Any
-) -> None:
+def test_bad_requests_are_one_line(kind: str, given: dict[str, object], said: str, client: Any) -> None:
     found = ask(client, kind, **given)
     assert found.status_code == 400
     assert said in found.json()["error"]

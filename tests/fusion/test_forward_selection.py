@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from made_runs import made
+from scripts import refusal, run_command
 
-from lmtune.cli.main import app
 from lmtune.collections.folds import cross_validation, make_folds
 from lmtune.fusion.fusing import FusionResult, fuse_runs
 from lmtune.fusion.methods import (
@@ -120,11 +119,7 @@ def test_the_command_knows_the_split_and_the_choice(tmp_path: Path, monkeypatch:
         )
     write_qrels("qrels.txt", judged)
     line = "fuse qrels.txt r0.run r1.run --normalise choose --method shrunk,forward --train-topics 0-4"
-    found = CliRunner().invoke(app, [*line.split(), "--format", "json"])
-    assert found.exit_code == 0, found.stderr
-    content = json.loads(found.stdout)
+    content = json.loads(run_command(line, "--format json").out)
     assert content["topics"] == ["5", "6", "7"]
     assert {row["method"] for row in content["rows"]} >= {"shrunk", "forward"}
-    bad = CliRunner().invoke(app, ["fuse", "qrels.txt", "r0.run", "r1.run", "--train-topics", "99"])
-    assert bad.exit_code == 2
-    assert "99" in bad.stderr
+    assert "99" in refusal("fuse qrels.txt r0.run r1.run --train-topics 99")

@@ -29,9 +29,7 @@ def whole(pieces: list[Steps]) -> Steps:
 
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("depth", [1000, 7])
-def test_two_runs_agree_with_direct_measuring_at_and_between_all_breakpoints(
-    measure: str, depth: int
-) -> None:
+def test_two_runs_are_measured_at_and_between_all_breakpoints(measure: str, depth: int) -> None:
     runs, judged = made(1)
     parsed = parse_measure(measure)
     begin, end = np.eye(2)

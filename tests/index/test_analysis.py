@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scripts import run_python
 
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.index.analysis import Analyzer, load_stemmer, load_stopwords
@@ -108,9 +108,7 @@ def test_other_languages_are_snowballs(language: str, word: str, stem: str) -> N
     assert load_stemmer(language)(word) == stem
 
 
-def test_a_stemmer_of_another_package_is_used_by_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stemmer_of_another_package_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "first_letters.py").write_text("def stem(word):\n    return word[:4]\n", encoding="utf-8")
     told = tmp_path / "first_letters-1.0.dist-info"
     told.mkdir()
@@ -210,11 +208,9 @@ def test_krovetz_terms_are_those_of_anserini_but_for_the_dictionary() -> None:
 )
 def test_terms_are_those_that_anserini_gives_now() -> None:
     script = ROOT / "benchmarks" / "analysis_parity.py"
-    command = [sys.executable, str(script), "fuzz", "long", "--texts", "2000", "--seed", "1"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "fuzz porter: 2000 texts" in done.stdout
+    path = os.pathsep.join(filter(None, sys.path))
+    out = run_python(str(script), *"fuzz long --texts 2000 --seed 1".split(), PYTHONPATH=path).out
+    assert "fuzz porter: 2000 texts" in out
 
 
 def test_stopwords_go_before_stemming_and_after_possessives() -> None:

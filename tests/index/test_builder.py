@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joblib.externals.loky import get_reusable_executor
 from made_documents import MadeBatch, MadeDocuments, made_documents
+from scripts import run_python
 
 from lmtune.errors import InputError, LostWorkerError
 from lmtune.index.analysis import Analyzer
@@ -75,9 +76,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(COLLECTIONS, st.sampled_from([40, 400, 4000, 1 << 30]), st.sampled_from(["porter", "none"]))
-def test_any_collection_within_any_memory(
-    collection: dict[str, str], memory_bytes: int, stemmer: str
-) -> None:
+def test_any_collection_in_any_memory(collection: dict[str, str], memory_bytes: int, stemmer: str) -> None:
     documents = [Document(docno, text) for docno, text in collection.items()]
     analyzer = Analyzer(stemmer=stemmer)
     with tempfile.TemporaryDirectory() as folder:
@@ -109,9 +108,7 @@ def test_memory_and_workers_do_not_change_a_byte(tmp_path: Path) -> None:
     [(1, 1 << 30), (1, 3000), (2, 1 << 30), pytest.param(3, 3000, marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("positions", [False, True])
-def test_built_together_or_alone_the_bytes_are_the_same(
-    tmp_path: Path, workers: int, memory: int, positions: bool
-) -> None:
+def test_builds_at_once_have_equal_bytes(tmp_path: Path, workers: int, memory: int, positions: bool) -> None:
     """Several analyses in one pass, among them one that drops stopwords and one of Snowball's."""
     source = made_documents(400, per_batch=60)
     analyzers = [Analyzer(), Analyzer("none", "none"), Analyzer("german"), Analyzer("porter", "none")]
@@ -280,8 +277,7 @@ def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
         "source = made_documents(100, per_batch=20)\n"
         f"print(build_index(source, Path({str(tmp_path)!r}, 'i'), Analyzer(), workers=2))\n"
     )
-    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    assert ran.stdout.count("num_docs=100") == 1
+    assert run_python(str(script)).out.count("num_docs=100") == 1
 
 
 def children() -> list[str]:

@@ -91,9 +91,7 @@ def test_spellings_of_json_documents(tmp_path: Path, line: str, docno: str, text
     ],
 )
 @pytest.mark.parametrize("batch_bytes", [16, 1 << 20])
-def test_bad_json_names_the_line_in_the_file(
-    tmp_path: Path, line: bytes, words: str, batch_bytes: int
-) -> None:
+def test_bad_json_names_its_line(tmp_path: Path, line: bytes, words: str, batch_bytes: int) -> None:
     good = as_lines(Document(f"D{number}", "x" * number) for number in range(40))
     path = put(tmp_path / "docs.jsonl", good + b"\n" + line + b"\n" + good)
     error = failure(path, batch_bytes=batch_bytes)
@@ -222,17 +220,9 @@ def test_missing_file(tmp_path: Path) -> None:
 
 def test_files_of_a_folder(tmp_path: Path) -> None:
     wanted = ["WT01/B01.gz", "WT01/B02", "WT02/b1.Z", "a.jsonl", "docs.jsonl.zst"]
-    others = [
-        ".hidden",
-        ".git/x",
-        "README",
-        "readme.txt",
-        "qrels.txt",
-        "topics.301-450",
-        "queries.jsonl",
-        "WT01/ft.dtd",
-        "notes.md",
-    ]
+    others = (
+        ".hidden .git/x README readme.txt qrels.txt topics.301-450 queries.jsonl WT01/ft.dtd notes.md"
+    ).split()
     for name in wanted + others:
         put(tmp_path / name, "x")
     (tmp_path / "WT01" / "loop").symlink_to(tmp_path)

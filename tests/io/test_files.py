@@ -5,8 +5,6 @@ import gzip
 import os
 import resource
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from scripts import run_python
 
 from lmtune.errors import InputError
 from lmtune.io.files import atomic_write, open_bytes, read_bytes, read_lines
@@ -201,8 +200,7 @@ def test_writes_through_a_link_and_to_standard_output(tmp_path: Path) -> None:
         "from lmtune.io.files import atomic_write\n"
         "with atomic_write('/dev/stdout') as stream: stream.write('piped')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert done.stdout == b"piped"
+    assert run_python("-c", code).out == "piped"
 
 
 def test_cannot_write(tmp_path: Path) -> None:
@@ -257,8 +255,7 @@ def test_importing_the_formats_stays_light() -> None:
         "import sys, lmtune.io.documents, lmtune.io.topics, lmtune.io.runs\n"
         "print({'lxml', 'zstandard', 'pandas', 'scipy', 'numba'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert done.stdout.strip() == "set()"
+    assert run_python("-c", code).out.strip() == "set()"
 
 
 def test_a_folder_that_several_replace_at_once(tmp_path: Path) -> None:

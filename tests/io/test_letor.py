@@ -164,9 +164,7 @@ def test_decimals_of_doubles_agree_with_float(tmp_path: Path) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), block_bytes=st.integers(1, 200))
-def test_blocks_of_any_size_say_the_same(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, block_bytes: int
-) -> None:
+def test_blocks_of_any_size(tmp_path_factory: pytest.TempPathFactory, seed: int, block_bytes: int) -> None:
     path = tmp_path_factory.getbasetemp() / "blocks.txt"
     path.write_text(made_text(seed))
     whole = list(read_blocks(path, repeated="error"))

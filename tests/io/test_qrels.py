@@ -100,9 +100,7 @@ def test_bad_input(tmp_path: Path, content: str | bytes, line: int | None, words
         min_size=1,
     )
 )
-def test_written_judgments_read_back(
-    tmp_path_factory: pytest.TempPathFactory, qrels: dict[str, dict[str, int]]
-) -> None:
+def test_round_trips(tmp_path_factory: pytest.TempPathFactory, qrels: dict[str, dict[str, int]]) -> None:
     path = tmp_path_factory.mktemp("qrels") / "q.txt"
     write_qrels(path, qrels)
     assert read_qrels(path) == qrels

@@ -71,9 +71,7 @@ def test_runs_and_judgments_are_evaluated(
 
 
 @pytest.mark.slow
-def test_a_collection_and_its_shards_are_searched(
-    storage: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_collections_and_shards(storage: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     data = lmtune.load("memory://bucket/c")
     assert (data.name, len(data.topics), len(data.qrels)) == ("c", 2, 2)
     build = "index --documents memory://bucket/c/docs.jsonl --output built --shards 2"

@@ -131,8 +131,6 @@ def test_other_lines_of_three_columns_are_no_run(content: str, tmp_path: Path) -
         (["1 Q0 a 2 .1 r", "1 Q0 b 1 .2 r"], False),
     ],
 )
-def test_scores_that_rise_with_the_ranks_are_noticed(
-    lines: list[str], expected: bool, tmp_path: Path
-) -> None:
+def test_scores_that_rise_with_ranks_are_noticed(lines: list[str], expected: bool, tmp_path: Path) -> None:
     (tmp_path / "run").write_text("\n".join(lines))
     assert read_run_columns(tmp_path / "run").reversed_ranks is expected

@@ -102,9 +102,7 @@ def read(path: Path, batch_bytes: int = 1 << 20) -> dict[str, str]:
 
 @pytest.mark.parametrize(("source", "expected"), [(NEWS, ANSERINI_NEWS), (WEB, ANSERINI_WEB)])
 @pytest.mark.parametrize("batch_bytes", [1, 50, 400, 1 << 20])
-def test_text_as_anserini_takes_it(
-    tmp_path: Path, source: str, expected: dict[str, str], batch_bytes: int
-) -> None:
+def test_anserinis_text(tmp_path: Path, source: str, expected: dict[str, str], batch_bytes: int) -> None:
     path = put(tmp_path / "docs", source)
     found = read(path, batch_bytes)
     assert found == expected
@@ -153,9 +151,7 @@ GOOD = "".join(DOCUMENT.format(f"D{number}") for number in range(10))
     ],
 )
 @pytest.mark.parametrize("batch_bytes", [1 << 20, 100])
-def test_bad_input_names_the_line_in_the_file(
-    tmp_path: Path, bad: str, line: int, words: str, batch_bytes: int
-) -> None:
+def test_bad_input_names_the_line(tmp_path: Path, bad: str, line: int, words: str, batch_bytes: int) -> None:
     path = put(tmp_path / "docs", GOOD + bad)
     with pytest.raises(InputError, match=words) as caught:
         read(path, batch_bytes)
@@ -175,9 +171,7 @@ ELEMENTS = st.lists(st.tuples(st.sampled_from([*TEXT_ELEMENTS, "BYLINE", "FIRST"
 
 @pytest.mark.slow
 @given(st.lists(ELEMENTS, min_size=1, max_size=5), st.integers(1, 60))
-def test_blocks_of_any_size_give_the_elements_texts(
-    collection: list[list[tuple[str, str]]], block_bytes: int
-) -> None:
+def test_blocks_of_any_size_give_the_texts(collection: list[list[tuple[str, str]]], block_bytes: int) -> None:
     data = "".join(
         f"<DOC>\n<DOCNO>D{number}</DOCNO>\n"
         + "".join(f"<{name}>{text}</{name}>\n" for name, text in elements)

@@ -72,9 +72,7 @@ def test_a_step_waits_for_nothing(
         *[("approxndcg", 2), ("neuralndcg", 5), ("song", 2), ("k-song", 3)],
     ],
 )
-def test_nor_do_those_of_kernels_which_launch_little_else(
-    name: str, kernels: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nor_do_steps_of_kernels(name: str, kernels: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
     from lmtune.losses import fused, fused_song, fused_sort
 

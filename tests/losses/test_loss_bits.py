@@ -1,18 +1,17 @@
 """A loss has the same bits in the process that compiles it and in those that come after.
 
-`make attack` tries every loss: ``LMTUNE_EACH_LOSS`` says which ones, each seventh by default.
+`make attack` tries every loss: ``LMTUNE_EACH_LOSS`` says which ones, each twelfth by default.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from scripts import run_python
 
-EACH = int(os.environ.get("LMTUNE_EACH_LOSS", "7"))
+EACH = int(os.environ.get("LMTUNE_EACH_LOSS", "12"))
 PROGRAM = """
 import sys
 import torch
@@ -33,14 +32,7 @@ for name, loss in list(LOSSES.items())[:: int(sys.argv[1])]:
 def test_bits_do_not_depend_on_who_compiled_the_kernels(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra 'neural' is not installed")
     shown = [
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(EACH)],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-        ).stdout.splitlines()
-        for _ in range(2)
+        run_python("-c", PROGRAM, str(EACH), NUMBA_CACHE_DIR=str(tmp_path)).out.splitlines() for _ in range(2)
     ]
     assert list(tmp_path.rglob("*.nbc"))
     assert len(shown[0]) >= 8 / EACH

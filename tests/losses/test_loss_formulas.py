@@ -236,9 +236,7 @@ def query(seed: int, items: int, *, tied: bool) -> tuple[list[float], list[float
 
 @pytest.mark.parametrize(("name", "loss", "by_hand"), CASES, ids=NAMES)
 @pytest.mark.parametrize("tied", [False, True])
-def test_value_is_the_formula(
-    name: str, loss: Callable[..., Any], by_hand: Callable[..., float], tied: bool
-) -> None:
+def test_values(name: str, loss: Callable[..., Any], by_hand: Callable[..., float], tied: bool) -> None:
     queries = [query(seed, items, tied=tied) for seed, items in enumerate([1, 2, 7, 40])]
     scores, labels, mask = padded(queries)
     got = loss(scores, labels, mask=mask, reduce="none")
@@ -278,9 +276,7 @@ def padded(queries: list[tuple[list[float], list[float]]]) -> tuple[Any, Any, An
 # The weights of LambdaRank and NDCG-Loss2++ are constants to the gradient, and steps in the scores;
 # between two steps, where these scores are, both are the same.
 @pytest.mark.parametrize(("name", "loss", "by_hand"), CASES, ids=NAMES)
-def test_gradient_is_that_of_differences(
-    name: str, loss: Callable[..., Any], by_hand: Callable[..., float]
-) -> None:
+def test_gradients_by_differences(name: str, loss: Callable[..., Any], by_hand: Callable[..., float]) -> None:
     assert by_hand is not None
     queries = [query(seed, items, tied=False) for seed, items in enumerate([2, 5, 9])]
     scores, labels, mask = padded(queries)

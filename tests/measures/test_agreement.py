@@ -114,9 +114,7 @@ def read_as_trec_eval(path: Path, rankings: list[Ranking], where: tuple[object, 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "npl")) for name in EACH]
 )
-def test_files_make_trec_eval_see_what_was_measured(
-    name: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_trec_eval_of_the_files(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     path = name if name == "pydocs" else str(request.getfixturevalue("shared_data") / name)
     step = int(os.environ.get("LMTUNE_EACH_TOPIC", EACH[name]))
     values, documents, worst = compare(path, tmp_path, topics_step=step)

@@ -15,22 +15,9 @@ from lmtune.measures.trec_names import ParameterError, families, split_name
 
 QRELS = "1 0 a 1\n1 0 b 0\n1 0 c 2\n2 0 a 1\n3 0 a 0\n10 0 z 1\n"
 RUN = "1 Q0 b 1 3 t\n1 Q0 c 2 2 t\n1 Q0 x 3 1 t\n3 Q0 a 1 1 t\n10 Q0 z 1 9 t\n99 Q0 a 1 1 t\n"
-NAMES = [
-    "AP",
-    "P@5",
-    "nDCG@10",
-    "nDCG",
-    "RR",
-    "RR@1",
-    "R@2",
-    "Bpref",
-    "Bpref(rel=2)",
-    "Success@1",
-    "AP(rel=2)@100",
-    "IPrec@0.1",
-    "SetF",
-    "Judged@2",
-]
+NAMES = (
+    "AP P@5 nDCG@10 nDCG RR RR@1 R@2 Bpref Bpref(rel=2) Success@1 AP(rel=2)@100 IPrec@0.1 SetF Judged@2"
+).split()
 
 
 @pytest.fixture

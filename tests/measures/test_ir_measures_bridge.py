@@ -24,17 +24,7 @@ TOPICS = range(1, 6)
 DOCNOS = [f"d{number}" for number in range(12)]
 TOY = [("a", "d1"), ("a", "d2"), ("b", "d3"), ("c", "d4")]
 """Relevant (subtopic, docno) pairs of the table's toy: three subtopics."""
-DIVERSE = [
-    "alpha_nDCG@5",
-    "alpha_DCG@20",
-    "ERR_IA@10",
-    "nERR_IA@5",
-    "StRecall@5",
-    "P_IA@10",
-    "AP_IA",
-    "NRBP",
-    "nNRBP",
-]
+DIVERSE = "alpha_nDCG@5 alpha_DCG@20 ERR_IA@10 nERR_IA@5 StRecall@5 P_IA@10 AP_IA NRBP nNRBP".split()
 
 
 def drawn(rng: Generator, low: int = -1) -> tuple[Gains, Scores]:
@@ -144,9 +134,7 @@ def test_missing_parameters_are_named(name: str, message: str) -> None:
         ("cwl_eval", "INST(max_rel=2)", "needs cwl-eval, which is not installed"),
     ],
 )
-def test_missing_packages_are_named(
-    provider: str, name: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_packages(provider: str, name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ir_measures.providers.registry[provider], "_is_available", False)
     with pytest.raises(InputError, match=message):
         lmtune.evaluate({"1": {"a": 1}}, {"1": {"a": 1.0}}, [name])

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytrec_eval
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from scripts import run_command
 from support import TinyIndex
 
-from lmtune.cli.main import app
 from lmtune.io.runs import Ranking, read_run, write_run
 from lmtune.measures.from_files import topic_values
 from lmtune.measures.judged_ranking import trec_eval_order
@@ -40,10 +39,7 @@ def test_evaluate_and_compare(files: tuple[Path, Path]) -> None:
     # Rprec comes from ir_measures.
     assert topic_values(*files, ["Rprec", "NumRet(rel=1)"]).to_numpy().tolist() == [[1.0, 1.0], [1.0, 1.0]]
     again = shutil.copy(files[1], files[1].with_name("again.run"))
-    arguments = ["compare", *map(str, (*files, again)), "-m", "P@1", "--format", "csv"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.stderr
-    header, line = result.stdout.splitlines()
+    header, line = run_command("compare", *files, Path(again), "-m P@1 --format csv").out.splitlines()
     assert dict(zip(header.split(","), line.split(","), strict=True))["mean"] == "1.0"
 
 

@@ -73,9 +73,7 @@ def test_rbo_is_equation_32(first: list[int], second: list[int], p: float) -> No
 
 @pytest.mark.slow
 @given(SCORES, SCORES, PERSISTENCES)
-def test_rbo_with_ties_is_the_sum_of_agreements(
-    first: dict[int, int], second: dict[int, int], p: float
-) -> None:
+def test_rbo_with_ties_sums_agreements(first: dict[int, int], second: dict[int, int], p: float) -> None:
     own = tied_ranks(first), tied_ranks(second)
     assert rank_biased_overlap(*own, p) == pytest.approx(summed_to_infinity(*own, p), abs=1e-9)
 

@@ -22,19 +22,7 @@ from lmtune.measures.residual_bounds import (
 )
 
 NAMES = [
-    *(
-        "AP",
-        "AP@3",
-        "AP(rel=2)",
-        "Bpref",
-        "Bpref(rel=2)",
-        "P@3",
-        "P(rel=2)@5",
-        "R@2",
-        "R(rel=3)@4",
-        "RR",
-        "RR@2",
-    ),
+    *"AP AP@3 AP(rel=2) Bpref Bpref(rel=2) P@3 P(rel=2)@5 R@2 R(rel=3)@4 RR RR@2".split(),
     *("nDCG", "nDCG@3", "nDCG(dcg='exp-log2')@4", "nDCG(dcg='exp-log2')", "RBP", "RBP(p=0.5, rel=2)@4"),
     *("Success@2", "Success(rel=2)@3"),
 ]

@@ -87,9 +87,7 @@ def ours(terms: list[Term], lengths: list[int], setting: list[float]) -> tuple[f
 
 @settings(max_examples=COLLECTIONS, deadline=None)
 @given(documents())
-def test_scores_and_gradients_agree_with_the_formula(
-    document: tuple[list[Term], list[int], list[float]],
-) -> None:
+def test_scores_and_gradients_are_the_formulas(document: tuple[list[Term], list[int], list[float]]) -> None:
     terms, lengths, setting = document
     score, gradient = ours(terms, lengths, setting)
     exact = printed(terms, lengths, setting)

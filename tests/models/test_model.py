@@ -24,12 +24,8 @@ def test_ranges_and_defaults_are_in_the_models_domain(name: str) -> None:
 def test_settings_are_named_by_their_free_parameters() -> None:
     setting = {"lambda": 0.4, "mu": 2500.0}
     names = [model.describe(setting) for model in MODELS.values() if [*model.default] == [*setting]]
-    assert names == [
-        "lambda0.4-mu2500",
-        "dirichlet-mu2500",
-        "jelinek-mercer-lambda0.4",
-        "lucene-dirichlet-mu2500",
-    ]
+    expected = "lambda0.4-mu2500 dirichlet-mu2500 jelinek-mercer-lambda0.4 lucene-dirichlet-mu2500"
+    assert names == expected.split()
 
 
 def test_only_two_stage_needs_no_word() -> None:

@@ -206,13 +206,8 @@ def test_at_fixed_smoothing_scores_are_linear_in_the_weights_and_the_pair_cost_i
 def test_every_tuner_tunes_it() -> None:
     pool = CandidatePool.build(*random_collection(5, documents=120, topics=20), model="sdm")
     space = ParameterSpace.of("sdm")
-    assert [parameter.name for parameter in space.free] == [
-        "ordered",
-        "unordered",
-        "mu",
-        "mu_ordered",
-        "mu_unordered",
-    ]
+    names = [parameter.name for parameter in space.free]
+    assert names == "ordered unordered mu mu_ordered mu_unordered".split()
     measures = parse_measures(["AP"])
     begin = measure_settings(pool, space.start, measures)[:, 0, 0].mean()
     tuners: list[Any] = [

@@ -174,9 +174,7 @@ def test_shapes_that_do_not_fit_are_named() -> None:
 @pytest.mark.parametrize("floored", [False, True])
 @pytest.mark.parametrize("count", [[1], [1, 1, 1, 1], [1, 2, 1, 1, 3], [2, 1, 1, 1]])
 @pytest.mark.parametrize("size", [1, 512, 1300])
-def test_blocks_and_pairs_of_terms_leave_each_score_its_bits(
-    size: int, count: list[int], floored: bool
-) -> None:
+def test_blocks_and_pairs_of_terms_keep_all_bits(size: int, count: list[int], floored: bool) -> None:
     rng = np.random.default_rng(size)
     tf = rng.integers(0, 900, (len(count), size)).astype(np.int32)
     length = rng.integers(1, 900, size).astype(np.int32)

@@ -112,9 +112,7 @@ def test_every_parameter_is_drawn(tmp_path: Path, names: tuple[str, ...]) -> Non
 
 
 @pytest.mark.slow
-def test_many_parameters_are_tuned_kept_read_and_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_parameters_are_tuned_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     formula = Mixed()
     monkeypatch.setitem(NAMED, "mixed", Model("mixed", "a toy", formula, formula.parameters))
     plan = Plan(("AP",), model="mixed", grid=(24,), ascents=1, restarts=0, starts=1, final=False)  # type: ignore[arg-type]

@@ -14,9 +14,7 @@ from lmtune.tuning.experiment.result import DEFAULT, DIRECT, RANKNET
 from lmtune.tuning.experiment.stored import read_results, take_final
 
 
-def test_the_setting_of_a_measure_and_method_is_taken(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_setting_of_a_measure_and_method(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "lmtune")
     results = made_results(names=("one", "two"))
     folder = write_made(tmp_path / "kept", results)

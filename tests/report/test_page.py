@@ -185,9 +185,7 @@ def test_the_command_writes_beside_the_tables_and_tune_may_replace_it(
     assert not (folder / "report.html").exists()
 
 
-def test_what_is_no_results_folder_leaves_nothing_behind(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_folders_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _report(str(tmp_path)) == 2
     assert "not a results folder: made.json is missing" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -8,9 +8,7 @@ from lmtune.collections.provenance import command_line, installed, library_versi
 
 
 @pytest.mark.parametrize("given", [["--output", "x", "--workers", "2"], ["--output=x", "--cluster", "y"]])
-def test_a_command_is_kept_without_what_changes_nothing(
-    given: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recorded_commands_lack_idle_options(given: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["lmtune", "tune", "c", *given, "--quick", "--seed", "1"])
     assert command_line() == "lmtune tune c --quick --seed 1"
 

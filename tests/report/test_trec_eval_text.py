@@ -18,17 +18,10 @@ from lmtune.measures.from_files import EvaluationOptions, evaluations
 from lmtune.measures.trec_names import VERSIONS
 from lmtune.report.run_tables import trec_eval_text
 
-NAMED = [
-    "iprec_at_recall..10,.20,.25,.75,.50",
-    "P.5,7,3",
-    "recall.20,2000",
-    "Rprec_mult.5.0,0.2,0.35",
-    "utility.2,-1,0,0",
-    "11pt_avg..25,.5,.75",
-    "ndcg.1=3,2=9,4=4.5",
-    "ndcg_cut.10,20,23.4",
-    "success.2,5,20",
-]
+NAMED = (
+    "iprec_at_recall..10,.20,.25,.75,.50 P.5,7,3 recall.20,2000 Rprec_mult.5.0,0.2,0.35 utility.2,-1,0,0 "
+    "11pt_avg..25,.5,.75 ndcg.1=3,2=9,4=4.5 ndcg_cut.10,20,23.4 success.2,5,20"
+).split()
 PLAIN, COMPLETE = EvaluationOptions(), EvaluationOptions(complete=True)
 COVERED: dict[str, tuple[str, str, list[str], bool, EvaluationOptions]] = {
     # expected: (judgments, run, measures, -q, settings)
@@ -47,17 +40,9 @@ COVERED: dict[str, tuple[str, str, list[str], bool, EvaluationOptions]] = {
     "out.test.meas_params": ("qrels.test", "results.test", NAMED, True, PLAIN),
 }
 NOT_COVERED = {"out.test.aqZ", "out.test.prefs", "out.test.qrels_prefs", "out.test.qrels_jg"}
-ROBUST03 = [
-    "InexpC2",
-    "NLPR03vb10",
-    "UAmsT03RDesc",
-    "UIUC03Rd1",
-    "aplrob03a",
-    "fub03IeOLKe3",
-    "rutcor03100",
-    "uic0301",
-    "uwmtCR0",
-]
+ROBUST03 = (
+    "InexpC2 NLPR03vb10 UAmsT03RDesc UIUC03Rd1 aplrob03a fub03IeOLKe3 rutcor03100 uic0301 uwmtCR0"
+).split()
 
 
 @pytest.mark.parametrize(("version", "output", "arguments"), commands(), ids=lambda value: str(value)[:40])

@@ -66,9 +66,7 @@ def test_means_in_and_out_of_sample_stand_side_by_side(tuned: tuple[CandidatePoo
     assert {cell.text for row in table.groups[0] for cell in row[5:7]} == {"–"}
 
 
-def test_the_ridge_of_each_fold_is_kept(
-    tmp_path: Path, tuned: tuple[CandidatePool, CollectionResult]
-) -> None:
+def test_each_folds_ridge_is_kept(tmp_path: Path, tuned: tuple[CandidatePool, CollectionResult]) -> None:
     pool, result = tuned
     record = {
         "command": "",

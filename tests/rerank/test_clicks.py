@@ -136,10 +136,7 @@ def test_what_is_refused() -> None:
         (lambda: estimate_propensities([1, 1], [0, 1]), "bad position: 0"),
         (lambda: propensity_weights([1.5], [1.0, 1.0]), "bad positions: 'float64'; accepted: integers"),
         (lambda: propensity_weights([1, 3], [1.0, 0.5]), "a position without a propensity: 3; accepted: 1"),
-        (
-            lambda: propensity_weights([1, 2], [1.0, 0.0]),
-            "bad propensity: 0.0; accepted: above 0, or clip above 0",
-        ),
+        (lambda: propensity_weights([1, 2], [1.0, 0.0]), "bad propensity: 0.0; accepted: above 0, or clip"),
         (lambda: propensity_weights([1], [np.nan], clip=0.1), "bad propensity: nan"),
         (lambda: propensity_weights([1], [1.0], clip=-1.0), "bad clip: -1.0; accepted: 0 or more"),
         (lambda: propensity_weights([1], [1.0], clip=np.nan), "bad clip: nan"),

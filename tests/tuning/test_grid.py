@@ -36,9 +36,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object, int]]:
     return seen
 
 
-def test_values_are_those_of_measuring_and_come_once(
-    pool: CandidatePool, measured: list[tuple[str, object, int]]
-) -> None:
+def test_values_are_measured_once(pool: CandidatePool, measured: list[tuple[str, object, int]]) -> None:
     space, rng = ParameterSpace.of(), np.random.default_rng(1)
     surface = Surface.compute(pool, MEASURES, space=space, shape=(3, 3))
     known = KnownValues.from_surface(surface, pool, MEASURES[1:], 1000)
@@ -69,9 +67,7 @@ def test_climbs_together_are_the_climbs_alone(pool: CandidatePool) -> None:
     assert shown[-1] == (15, 15)
 
 
-def test_an_experiment_measures_nothing_twice(
-    pool: CandidatePool, measured: list[tuple[str, object, int]]
-) -> None:
+def test_nothing_is_measured_twice(pool: CandidatePool, measured: list[tuple[str, object, int]]) -> None:
     plan = Plan(tuple(MEASURES), grid=(4, 5), approx=False, final=False)
     result = run_experiment(pool, cross_validation(pool.topics, 2), plan, traced=False)
     assert len(measured) == len(set(measured)) > 0

@@ -26,22 +26,10 @@ from lmtune.tuning.surrogate import SurrogateCost, parse_objective
 
 Array = NDArray[np.float64]
 
-OBJECTIVES = [
-    "approx-ap",
-    "approx-AP@4",
-    "approx-ndcg",
-    "approx-nDCG(dcg='exp-log2')@5",
-    "approx-p@5",
-    "approx-r@5",
-    "approx-bpref",
-    "approx-Bpref(rel=2)",
-    "approx-rr",
-    "song",
-    "softmax",
-    "ranknet",
-    "lambda-ap",
-    "lambda-ndcg@5",
-]
+OBJECTIVES = (
+    "approx-ap approx-AP@4 approx-ndcg approx-nDCG(dcg='exp-log2')@5 approx-p@5 approx-r@5 approx-bpref "
+    "approx-Bpref(rel=2) approx-rr song softmax ranknet lambda-ap lambda-ndcg@5"
+).split()
 every_objective = pytest.mark.parametrize("objective", OBJECTIVES)
 
 
@@ -217,9 +205,7 @@ def test_costs_and_gradients_are_the_formulas_to_the_end(objective: str) -> None
     [(LUCENE_DIRICHLET, (0.0, 30.0)), (Saturated(), (1.5,)), (Mixed(), (1.2, 0.6, 0.4, 0.3, 3.0))],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_any_formula_s_gradient_goes_along(
-    formula: Formula, setting: tuple[float, ...], objective: str
-) -> None:
+def test_any_formulas_gradient(formula: Formula, setting: tuple[float, ...], objective: str) -> None:
     check(formula, objective, [setting])
 
 
@@ -264,9 +250,7 @@ def test_any_number_of_threads_gives_the_same_bits(objective: str) -> None:
 
 
 @pytest.mark.parametrize("objective", [name for name in OBJECTIVES if not name.startswith("lambda")])
-def test_costs_over_the_same_lists_share_what_topics_lose(
-    objective: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_costs_of_the_same_lists_share_losses(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = CandidatePool.build(*random_collection(5, documents=120, topics=30))
     lists, setting = Lists.build(pool, ParameterSpace.of("two-stage")), np.array([0.4, 25.0])
     some, others, everything = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mpmath import mp, mpf
+from scripts import run_python
 from support import TinyIndex, random_collection
 
 from lmtune.candidates.pool import CandidatePool
@@ -188,16 +188,7 @@ for lambda_, mu in [(0.1, 10.0), (0.5, 100.0), (0.9, 3.0), (0.3, 1e4), (1e-6, 1e
     cost = pairs.cost({'lambda': lambda_, 'mu': mu})
     print(cost.value.hex(), *(value.hex() for value in cost.gradient.tolist()))
 """
-    shown = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": TESTS},
-        ).stdout
-        for _ in range(2)
-    ]
+    shown = [run_python("-c", program, NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=TESTS).out for _ in range(2)]
     assert list(tmp_path.rglob("*.nbc"))
     assert len(shown[0].split()) == 15
     assert shown[0] == shown[1]

@@ -294,9 +294,7 @@ def test_ranknet_refuses_bad_arguments(pool: CandidatePool, arguments: dict[str,
 
 
 @pytest.mark.parametrize("tuner", [GridSearch(shape=(2, 2)), CoordinateAscent(), RankNetTuner()])
-def test_no_topics_are_refused(
-    pool: CandidatePool, tuner: GridSearch | CoordinateAscent | RankNetTuner
-) -> None:
+def test_no_topics(pool: CandidatePool, tuner: GridSearch | CoordinateAscent | RankNetTuner) -> None:
     with pytest.raises(InputError, match="no topics"):
         tuner.fit(pool, topics=[])
 

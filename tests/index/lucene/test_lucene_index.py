@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from made_lucene import require_java, write_index
+from scripts import run_python
 
 import lmtune
 from lmtune.errors import InputError
@@ -58,9 +57,7 @@ def differences(lucene: Index, embedded: Index, terms: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "med")) for name in CLASSICS]
 )
-def test_both_engines_agree_on_the_classics(
-    shared_data: Path, tmp_path: Path, name: str, stemmer: str
-) -> None:
+def test_engines_agree_on_the_classics(shared_data: Path, tmp_path: Path, name: str, stemmer: str) -> None:
     require_java()
     data = lmtune.load(shared_data / name)
     assert data.documents is not None
@@ -284,10 +281,7 @@ index = lmtune.build_index(source, sys.argv[1], lmtune.Analyzer())
 lmtune.CandidatePool.build(index, {"1": "b"})
 print([name for name in ("jnius", "jnius_config", "pyserini", "torch") if name in sys.modules])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "index")], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "[]\n"
+    assert run_python("-c", program, str(tmp_path / "index")).out == "[]\n"
 
 
 def test_the_note_of_an_index_is_checked(tmp_path: Path) -> None:

@@ -44,9 +44,7 @@ def test_prebuilt_names_without_a_network(tmp_path: Path, monkeypatch: pytest.Mo
     assert names.find_prebuilt("cacm") == folder
 
 
-def test_without_the_list_of_indexes_the_cache_is_searched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_list_the_cache_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_java()
 
     class Unreachable(dict[str, Any]):

@@ -255,12 +255,9 @@ def test_the_commit_digest_sees_every_change(tmp_path: Path) -> None:
 def test_queries_are_analysed_by_anserini() -> None:
     require_java()
     porter = QueryAnalyzer("porter")
-    assert porter("The Running dog's of \U0001d518\U0001d52b, été") == [
-        "run",
-        "dog",
-        "\U0001d518\U0001d52b",
-        "été",
-    ]
+    assert (
+        porter("The Running dog's of \U0001d518\U0001d52b, été") == "run dog \U0001d518\U0001d52b été".split()
+    )
     assert porter("the of") == []
     assert QueryAnalyzer("none", frozenset())("The Running") == ["the", "running"]
     assert QueryAnalyzer("krovetz", frozenset({"dogs"}))("the dogs reporters") == ["the", "reporter"]

@@ -247,14 +247,8 @@ class TestState:
         ("change", "words"),
         [
             ({"queries": torch.tensor([0, 2])}, "query id is not in the training data: 2"),
-            (
-                {"items": torch.arange(22).reshape(2, 11) + 500},
-                "relevant pair .* is not in the training data",
-            ),
-            (
-                {"items": torch.arange(22).reshape(2, 11) + 2**50},
-                "relevant pair .* is not in the training data",
-            ),
+            ({"items": torch.arange(22).reshape(2, 11) + 500}, "relevant pair .* is not in the training"),
+            ({"items": torch.arange(22).reshape(2, 11) + 2**50}, "relevant pair .* is not in the training"),
             ({"queries": torch.tensor([0])}, "query ids and lists differ in number"),
             ({"labels": torch.zeros(2, 3)}, "differ in shape"),
         ],

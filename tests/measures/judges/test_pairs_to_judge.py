@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from scripts import refusal, run_command
 
-from lmtune.cli.main import app
 from lmtune.errors import InputError
 from lmtune.measures.from_files import EvaluationOptions
 from lmtune.measures.judges import pairs_to_judge
@@ -79,24 +78,19 @@ def test_a_file_to_fill_in(tmp_path: Path) -> None:
     for name, order in (("one", "abc"), ("two", "cab")):
         lines = [f"{t} Q0 {d} 1 {9 - n} {name}\n" for t in (1, 2) for n, d in enumerate(order)]
         (tmp_path / name).write_text("".join(lines))
-    given = ["judge", *(str(tmp_path / name) for name in ("qrels", "one", "two"))]
     output = tmp_path / "fill-in"
-    done = CliRunner().invoke(app, [*given, "-m", "P@1", "--output", str(output)])
-    assert done.exit_code == 0, done.stderr
+    out = run_command("judge qrels one two -m P@1 --output fill-in", cwd=tmp_path).out
     assert output.read_text() == "1 0 c ?\n2 0 c ?\n"
-    assert done.stdout.startswith(
+    assert out.startswith(
         "2 pairs of 2 topics cause 100% of the uncertainty of P@1 due to 2 unjudged pairs between"
     )
     before = output.read_text()
-    for words in (["-m", "AP"], ["-n", "0"], ["--output", str(tmp_path / "qrels")]):
-        refused = CliRunner().invoke(app, [*given, "--output", str(output), *words])
-        assert refused.exit_code == 2
-        assert len(refused.stderr.splitlines()) == 1
+    for words in ("-m AP", "-n 0", "--output qrels"):
+        refusal("judge qrels one two --output fill-in", words, cwd=tmp_path)
     assert output.read_text() == before
     output.write_text("1 0 c 1\n2 0 c ?\n")
-    refused = CliRunner().invoke(app, [*given, "-m", "P@1", "--output", str(output)])
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "the file has labels for 1 of 2 pairs" in refused.stderr
+    error = refusal("judge qrels one two -m P@1 --output fill-in", cwd=tmp_path)
+    assert "the file has labels for 1 of 2 pairs" in error
     assert output.read_text() == "1 0 c 1\n2 0 c ?\n"
     with pytest.raises(InputError, match="all documents that count are judged"):
         pairs_to_judge({"1": {"a": 1}}, {"x": {"1": {"a": 1.0, "b": 0.5}}}, "P@1")

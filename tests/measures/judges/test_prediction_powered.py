@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from numpy.typing import NDArray
+from scripts import refusal, run_command
 from statsmodels.api import OLS, add_constant
 
-from lmtune.cli.main import app
 from lmtune.errors import InputError
 from lmtune.measures.judges import powered_mean, powered_runs
 
@@ -112,19 +111,14 @@ def write(folder: Path) -> tuple[Path, Path, list[Path]]:
 
 def test_runs_are_corrected_topic_by_topic(tmp_path: Path) -> None:
     people, model, runs = write(tmp_path)
-    given = [str(people), *map(str, runs), "--predicted", str(model), "-m", "AP"]
-    done = CliRunner().invoke(app, ["evaluate", *given, "--format", "json"])
-    assert done.exit_code == 0, done.stderr
-    means = json.loads(done.stdout)
+    given = (people, runs[0], runs[1], "--predicted", model, "-m AP")
+    means = json.loads(run_command("evaluate --format json", *given).out)
     assert [row["run"] for row in means] == ["a", "b"]
     below = powered_runs(people, model, runs, "AP", subtract=True)
     [difference] = below.to_frame().to_dict("records")
     assert difference["baseline"] == "a"
-    done = CliRunner().invoke(app, ["compare", *given])
-    assert done.exit_code == 0, done.stderr
-    assert repr(below).strip() in done.stdout
-    refused = CliRunner().invoke(app, ["compare", *given, "--format", "json"])
-    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert repr(below).strip() in run_command("compare", *given).out
+    refusal("compare --format json", *given)
     # With differences, each run's weight is the difference's own.
     assert difference["people"] == pytest.approx(means[1]["people"] - means[0]["people"], abs=1e-12)
     assert difference["model"] == pytest.approx(means[1]["model"] - means[0]["model"], abs=1e-12)
@@ -141,8 +135,5 @@ def test_topics_that_both_judged_are_needed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="too few topics with both kinds of judgments"):
         powered_mean([0.1, 0.2], [0.1, 0.2], [0.3])
     assert "human only" in repr(powered_runs(people, model, runs, "AP"))
-    refused = CliRunner().invoke(
-        app, ["evaluate", str(people), str(runs[0]), "--predicted", str(model), "--depth", "5"]
-    )
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith("lmtune: an option conflicts with --predicted")
+    error = refusal("evaluate", people, runs[0], "--predicted", model, "--depth 5")
+    assert error.startswith("lmtune: an option conflicts with --predicted")

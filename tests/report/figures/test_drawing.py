@@ -84,9 +84,7 @@ def test_a_folder_gives_all_pictures(kept: tuple[Path, CollectionResult], pictur
 
 
 @pytest.mark.slow
-def test_tables_that_are_missing_leave_pictures_out(
-    kept: tuple[Path, CollectionResult], tmp_path: Path
-) -> None:
+def test_missing_tables_leave_pictures_out(kept: tuple[Path, CollectionResult], tmp_path: Path) -> None:
     _, result = kept
     names = [picture.name for picture in draw(tmp_path, [replace(result, traces={})])]
     assert names == ["a_b_c-parameters", "a_b_c-AP-topics", "a_b_c-P(rel=2)@5-topics"]
@@ -113,9 +111,7 @@ def test_the_answer_is_drawn_on_all_topics_beside_the_default(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_the_surface_of_the_folder_is_drawn(
-    kept: tuple[Path, CollectionResult], pictures: list[Picture]
-) -> None:
+def test_the_surface_is_drawn(kept: tuple[Path, CollectionResult], pictures: list[Picture]) -> None:
     folder, _ = kept
     table = pd.read_csv(folder / "surfaces" / "a_b_c" / "AP-fold1.csv")
     [picture] = [p for p in pictures if p.name.endswith("AP-fold1-surface")]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -17,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
+from scripts import run_python
 
 from lmtune.errors import InputError
 from lmtune.measures.measure import parse_measure
@@ -131,9 +130,7 @@ def test_every_picture_is_labelled_and_described(name: str, figures: dict[str, F
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "surface")) for name in NAMES]
 )
-def test_files_are_reproducible(
-    name: str, figures: dict[str, Figure], again: dict[str, Figure], tmp_path: Path
-) -> None:
+def test_equal_files(name: str, figures: dict[str, Figure], again: dict[str, Figure], tmp_path: Path) -> None:
     starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
     for suffix in starts:
         save(figures[name], tmp_path / f"one.{suffix}")
@@ -174,20 +171,12 @@ assert mpl.rcParams.copy() == before
 assert "matplotlib.pyplot" not in sys.modules
 """
     root = Path(__file__).resolve().parents[3]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": "", "PYTHONPATH": f"{root}:{root / 'tests'}"},
-    )
-    assert done.returncode == 0, done.stderr
+    run_python("-W", "error", "-c", script, cwd=root, PATH="", PYTHONPATH=f"{root}:{root / 'tests'}")
 
 
 def test_importing_the_figures_does_not_import_matplotlib() -> None:
     script = "import sys, lmtune.report.figures; assert 'matplotlib' not in sys.modules"
-    subprocess.run([sys.executable, "-c", script], check=True)
+    run_python("-c", script)
 
 
 def lines_of(ax: Axes) -> dict[str, tuple[list[float], list[float]]]:

@@ -112,11 +112,7 @@ def test_a_constant_feature_has_no_weight() -> None:
         ("mlp:8", "elasticsearch", "no networks with hidden layers: 'a network'; accepted: trees"),
         ("mlp:8", "lightgbm", "LightGBM's text holds only its own trees"),
         ("trees", "onnx", "ONNX takes networks only: 'trees'"),
-        (
-            "query-z-score",
-            "solr",
-            "features normalised by query: 'query-z-score'; accepted: --normalise z-score",
-        ),
+        ("query-z-score", "solr", "features normalised by query: 'query-z-score'; accepted: --normalise"),
     ],
 )
 def test_refuse_what_a_target_cannot_express(trees: Reranker, model: str, target: str, message: str) -> None:

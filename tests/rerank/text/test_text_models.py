@@ -187,9 +187,7 @@ def test_texts_are_cut_where_a_model_has_no_more_places(model: Path, tmp_path: P
     assert len(found[0]) == 64 and found == wanted
 
 
-def test_the_hub_is_asked_in_silence(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_hub_is_silent(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     transformers = pytest.importorskip("transformers")
     said = logging.getLogger("huggingface_hub.utils._http")
 

@@ -28,25 +28,10 @@ from lmtune.tuning.certificate.optimum import CertifiedOptimum
 from lmtune.tuning.certificate.problem import Problem
 from lmtune.tuning.space import ParameterSpace
 
-MEASURES = [
-    "AP",
-    "AP@3",
-    "AP@20",
-    "P@1",
-    "P@5",
-    "P@30",
-    "Bpref",
-    "AP(rel=2)",
-    "P(rel=2)@5",
-    "Bpref(rel=2)",
-    "RR",
-    "RR@4",
-    "R@7",
-    "Success@2",
-    "nDCG",
-    "nDCG@10",
-    "nDCG(dcg='exp-log2')@5",
-]
+MEASURES = (
+    "AP AP@3 AP@20 P@1 P@5 P@30 Bpref AP(rel=2) P(rel=2)@5 Bpref(rel=2) RR RR@4 R@7 Success@2 nDCG "
+    "nDCG@10 nDCG(dcg='exp-log2')@5"
+).split()
 SPACE = ParameterSpace.of()
 WHOLE = COLLECTIONS > 100  # in `make attack`
 
@@ -323,9 +308,7 @@ def test_an_interrupted_search_keeps_a_valid_bound(pool: CandidatePool, name: st
         previous = optimum.bound_
 
 
-def test_an_interruption_inside_a_batch_keeps_its_bound(
-    pool: CandidatePool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_batch_keeps_its_bound(pool: CandidatePool, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
     original = branch_and_bound.bound_part
 
@@ -367,9 +350,7 @@ def test_the_result_does_not_depend_on_the_workers(pool: CandidatePool) -> None:
     assert (np.diff(one.bounds_["boxes"]) > 0).all()
 
 
-def test_little_memory_changes_the_order_not_the_proof(
-    pool: CandidatePool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_little_memory_keeps_the_proof(pool: CandidatePool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(branch_and_bound, "_MEMORY", 0)
     optimum = CertifiedOptimum("AP", tolerance=2e-3).fit(pool)
     assert optimum.certified_

@@ -104,9 +104,7 @@ def test_what_is_said_twice_is_refused(
         make_cases(choices, replace(collection, **changed), QUICK | plan)
 
 
-def test_a_space_has_choices_beside_its_parameters(
-    collection: Collection, found: tuple[ChoiceResult, Prepared]
-) -> None:
+def test_spaces_have_choices_too(collection: Collection, found: tuple[ChoiceResult, Prepared]) -> None:
     analysed = Choice("stemmer", ("none", "porter"))
     space = ParameterSpace.of("bm25", {"b": (0.2, 0.8)}, [analysed])
     cases = make_cases(space, collection, QUICK | {"model": "bm25"})

@@ -49,9 +49,7 @@ def test_the_region_has_the_bounds_of_the_chosen_topics() -> None:
         ([(0.0, float(n)) for n in range(2001)], 5),
     ],
 )
-def test_only_full_grids_of_few_parameters_have_a_region(
-    settings: list[tuple[float, ...]], topics: int
-) -> None:
+def test_only_full_grids_have_a_region(settings: list[tuple[float, ...]], topics: int) -> None:
     values = np.full((5, len(settings), 1), 0.5)
     surface = Surface(("x", "y", "z")[: len(settings[0])], np.array(settings), (AP,), values)
     assert near_optimal(surface, AP, np.arange(topics)) is None
@@ -68,9 +66,7 @@ def tuned() -> Iterator[tuple[CandidatePool, Plan, CollectionResult]]:
         yield pool, plan, run_experiment(pool, cross_validation(pool.topics, 2, seed=0), plan)
 
 
-def test_lines_go_along_each_parameter_through_directs_choice(
-    tuned: tuple[CandidatePool, Plan, CollectionResult],
-) -> None:
+def test_lines_cross_at_directs_choice(tuned: tuple[CandidatePool, Plan, CollectionResult]) -> None:
     pool, plan, found = tuned
     lines = measure_profiles(pool, found, plan)
     assert list(lines) == ["AP-fold1", "P@10-fold1", "AP-fold2", "P@10-fold2"]
