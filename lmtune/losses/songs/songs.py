@@ -40,13 +40,7 @@ from lmtune.losses.songs.pairs import (
     sample_of,
     whole_sample,
 )
-from lmtune.losses.songs.whole_list_kernels import (
-    Batch,
-    PairArrays,
-    WholeLists,
-    find_whole_lists,
-    whole_cross_entropy,
-)
+from lmtune.losses.songs.whole_list_kernels import Batch, PairArrays, whole_cross_entropy
 
 # Up to this length of a list, summing over all pairs was faster than sorting, on an H200.
 _LONGEST_UNSORTED = 2048
@@ -432,12 +426,9 @@ class ListwiseCrossEntropy(nn.Module):
         buffers = (state.query_ids, state.sizes, state.keys, state.padded_estimate, self.label_sums)
         ids, sizes, keys, estimates, sums = (values.numpy() for values in buffers)
         pairs = PairArrays(ids, sizes, keys, state.stride, estimates, sums)
-        lists = WholeLists(*(np.empty(values.shape, np.int64) for values in (queries, items, items)))
-        if not find_whole_lists(batch, pairs, lists):
-            return None
         gradient = np.zeros_like(batch.scores)
-        value = whole_cross_entropy(batch, pairs, lists, gradient)
-        return score.new_tensor(value), torch.from_numpy(gradient)
+        is_whole, value = whole_cross_entropy(batch, pairs, gradient)
+        return (score.new_tensor(value), torch.from_numpy(gradient)) if is_whole else None
 
     def _of_samples(
         self, scores: Tensor, labels: Tensor, mask: Tensor, queries: Tensor, items: Tensor

@@ -57,7 +57,7 @@ class Batch(NamedTuple):
 
 
 class WholeLists(NamedTuple):
-    """Where the batch's queries and relevant items stand, to be filled by `find_whole_lists`.
+    """Where the batch's queries and relevant items stand, to be filled by `_find_whole_lists`.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class WholeLists(NamedTuple):
 
 
 @compiled()
-def find_whole_lists(batch: Batch, pairs: PairArrays, lists: WholeLists) -> bool:
+def _find_whole_lists(batch: Batch, pairs: PairArrays, lists: WholeLists) -> bool:
     """Return whether all lists are whole; if so, fill `lists`.
 
     False also for an unknown query or pair, and for a score that is not a finite number.
@@ -109,10 +109,18 @@ def find_whole_lists(batch: Batch, pairs: PairArrays, lists: WholeLists) -> bool
 
 
 @compiled()
-def whole_cross_entropy(batch: Batch, pairs: PairArrays, lists: WholeLists, gradients: Floats) -> float:
-    """Store ln g of each relevant pair, fill the gradients (B, n), initially 0, and return the loss."""
+def whole_cross_entropy(batch: Batch, pairs: PairArrays, gradients: Floats) -> tuple[bool, float]:
+    """Compute the loss of whole lists, store ln g of each relevant pair, and fill the gradients (B, n).
+
+    Gradients must be 0 at first. Returns (False, 0), without changes, if `_find_whole_lists` is False.
+    """
+    queries, items = batch.mask.shape
+    shape = (queries, items)
+    lists = WholeLists(np.empty(queries, np.int64), np.empty(shape, np.int64), np.empty(shape, np.int64))
+    if not _find_whole_lists(batch, pairs, lists):
+        return False, 0.0
+    judged = max(1, np.count_nonzero(pairs.sizes[0][lists.positions]))
     shares = np.empty_like(batch.scores[0])
-    queries = max(1, np.count_nonzero(pairs.sizes[0][lists.positions]))
     loss = 0.0
     for q, position in enumerate(lists.positions):
         count, others = pairs.sizes[:, position]
@@ -120,7 +128,7 @@ def whole_cross_entropy(batch: Batch, pairs: PairArrays, lists: WholeLists, grad
             continue
         best, total = fill_shares(batch.scores[q], batch.mask[q], shares)
         log_total, log_length = math.log(total), math.log(count + others)
-        scale = 1.0 / (pairs.label_sums[position] * queries)
+        scale = 1.0 / (pairs.label_sums[position] * judged)
         weights = 0.0
         for k in range(count):
             i = lists.relevant[q, k]
@@ -133,4 +141,4 @@ def whole_cross_entropy(batch: Batch, pairs: PairArrays, lists: WholeLists, grad
         factor = shares.dtype.type(weights / total)
         for i in range(shares.size):
             gradients[q, i] += factor * shares[i]
-    return loss
+    return True, loss
