@@ -188,9 +188,7 @@ def test_the_first_screen_has_a_command_its_answer_and_a_picture(browser: Chrome
     assert "Fuse runs" not in seen
 
 
-def test_a_page_that_is_opened_as_a_file_says_how_to_serve_it(
-    browser: Chrome, address: str, site: dict[Path, Page]
-) -> None:
+def test_a_page_opened_as_a_file_says_how_to(browser: Chrome, address: str, site: dict[Path, Page]) -> None:
     said = "return [...document.querySelectorAll('.from-file')].map((own) => own.textContent).join('')"
     browser.get((Path(os.path.commonpath(site)) / "howto" / "tune.html").as_uri())
     assert "python -m http.server --directory site" in browser.execute_script(said)

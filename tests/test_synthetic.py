@@ -72,6 +72,7 @@ def test_the_index_has_the_generators_arrays(small: Dataset, index: ColumnarInde
     assert {term for text in small.topics.values() for term in index.analyze(text)} <= set(index.terms())
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("made", "digest"),
     [
@@ -94,6 +95,7 @@ def test_the_content_is_that_of_this_version(made: Articles, digest: str) -> Non
     assert state.hexdigest() == digest
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("made", [Articles(SMALL), Passages(PASSAGES)])
 def test_parts_are_drawn_apart_as_in_the_whole(made: Articles, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = list(made.documents())

@@ -95,9 +95,7 @@ def test_e_dominance_is_refused(pool: CandidatePool) -> None:
         skyband(pool, mode="e")
 
 
-def test_stored_candidates_are_kept_apart_from_other_models(
-    collection: Collection, pool: CandidatePool, tmp_path: Path
-) -> None:
+def test_stored_candidates_by_model(collection: Collection, pool: CandidatePool, tmp_path: Path) -> None:
     index, topics, qrels = collection
     built: list[str] = []
 

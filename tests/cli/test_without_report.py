@@ -79,9 +79,7 @@ def test_pictures_are_left_out_with_one_note(home: Path) -> None:
     assert [path.name for path in (home / "drawn").iterdir()] == ["formulas.txt"]
 
 
-def test_data_frames_and_pictures_name_the_extra(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_frames_name_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("pandas", "matplotlib"):
         monkeypatch.setitem(sys.modules, name, None)
     index, topics, qrels = random_collection(3, documents=20, topics=2)

@@ -125,9 +125,7 @@ SCHEMA, SERVICES = "schemas/documents.sd", "services.xml"
         ("vespa", SERVICES, ">standard<", ">whitespace<", "unsupported tokenizer: 'whitespace'"),
     ],
 )
-def test_files_that_are_not_understood_are_refused(
-    tmp_path: Path, engine: str, file: str, old: str, new: str, said: str
-) -> None:
+def test_unknown_parts_refused(tmp_path: Path, engine: str, file: str, old: str, new: str, said: str) -> None:
     files = deploy(ENGINES[engine], f"bm25:{'vespa' if engine == 'vespa' else 'lucene'}", BM25, Analyzer())
     assert old in files[file]
     files[file] = files[file].replace(old, new)

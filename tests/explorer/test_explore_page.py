@@ -374,9 +374,7 @@ window.fetch = async (address, options) => {
 """
 
 
-def test_before_the_first_values_there_are_axes_a_message_and_a_progress_bar(
-    browser: Chrome, address: str
-) -> None:
+def test_before_the_first_values_there_are_axes_and_a_progress_bar(browser: Chrome, address: str) -> None:
     look(browser)
     browser.get("about:blank")
     source = {"source": HOLD}
@@ -400,9 +398,7 @@ def options(browser: Chrome) -> list[str]:
     return list(run(browser, f"return [...{part('marks')}.options].map((own) => own.textContent)"))
 
 
-def test_it_begins_with_the_default_pinned_against_the_best_of_the_surface(
-    browser: Chrome, address: str
-) -> None:
+def test_it_begins_with_the_default_against_the_best_of_the_surface(browser: Chrome, address: str) -> None:
     look(browser)
     browser.get("about:blank")
     browser.get(address)

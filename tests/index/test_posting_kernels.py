@@ -58,9 +58,7 @@ def words(packed: NDArray[np.uint8] | bytes) -> NDArray[np.uint64]:
 @pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.tuples(WIDTHS, WIDTHS), max_size=4), st.integers(0, 99))
-def test_postings_are_undone(
-    terms: list[tuple[list[tuple[int, int]], list[tuple[int, int]]]], seed: int
-) -> None:
+def test_round_trip(terms: list[tuple[list[tuple[int, int]], list[tuple[int, int]]]], seed: int) -> None:
     docs = [documents(numbers(gaps, seed)) for gaps, _ in terms]
     docs = [own if own.size else np.array([MOST], np.int32) for own in docs]
     tfs = [

@@ -85,9 +85,7 @@ def assert_equal(one: Index, other: ColumnarIndex) -> None:
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 5])
-def test_shards_are_one_index(
-    source: FileDocuments, single: ColumnarIndex, tmp_path: Path, shards: int
-) -> None:
+def test_one_index(source: FileDocuments, single: ColumnarIndex, tmp_path: Path, shards: int) -> None:
     path = tmp_path / "big"
     index = build_sharded_index(source, path, Analyzer(), shards, fields=["title"], positions=True)
     assert len(index.shards) == shards

@@ -105,9 +105,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 @pytest.mark.slow
 @given(st.lists(TEXTS, min_size=1), st.integers(1, 200))
-def test_split_files_give_every_document_once(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[str], batch_bytes: int
-) -> None:
+def test_split_files(tmp_path_factory: pytest.TempPathFactory, texts: list[str], batch_bytes: int) -> None:
     folder = tmp_path_factory.mktemp("documents")
     documents = [Document(f"D{number}", text) for number, text in enumerate(texts)]
     data = as_lines(documents)

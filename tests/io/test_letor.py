@@ -81,9 +81,7 @@ def test_comments_without_a_docid(tmp_path: Path) -> None:
         (("# 7555", "# docid = 1", "# 1"), InputError),
     ],
 )
-def test_first_words_of_comments_are_docids_if_they_differ(
-    tmp_path: Path, comments: tuple[str, ...], docids: object
-) -> None:
+def test_first_words_of_comments(tmp_path: Path, comments: tuple[str, ...], docids: object) -> None:
     rows = zip(("1 qid:1 1:1 ", "0 qid:1 1:0 ", "0 qid:2 1:0 "), comments, strict=True)
     path = written(tmp_path, "\n".join(map("".join, rows)).encode("latin-1"))
     if docids is InputError:

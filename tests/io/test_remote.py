@@ -85,9 +85,7 @@ def test_collections_and_shards(storage: Any, monkeypatch: pytest.MonkeyPatch, t
 
 
 @pytest.mark.usefixtures("storage")
-def test_what_cannot_be_read_or_written_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refusals_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InputError, match=r"^memory://bucket/none: cannot read: there is nothing here"):
         read_bytes("memory://bucket/none")
     with pytest.raises(InputError, match=r"^nowhere://x: cannot read: Protocol not known: nowhere"):

@@ -89,9 +89,7 @@ def lists(seed: int) -> tuple[Any, Any, Any]:
     ],
 )
 @pytest.mark.parametrize("reduce", ["mean", "sum"])
-def test_gradients_are_those_of_the_losses(
-    file: Path, name: str, loss: str, options: dict[str, Any], reduce: str
-) -> None:
+def test_gradients_of_losses(file: Path, name: str, loss: str, options: dict[str, Any], reduce: str) -> None:
     scores, labels, mask = lists(0)
     gradients: list[Any] = []
     for function in (lambda_loss(load_function(f"{file}:{name}")), LOSSES[loss]):

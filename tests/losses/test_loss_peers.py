@@ -132,9 +132,7 @@ def test_listnet(golden: dict[str, Golden], batch: Any) -> None:
         ("tfr", "ListMLELoss default"),
     ],
 )
-def test_listmle_is_one_of_the_orders_of_ties(
-    library: str, name: str, golden: dict[str, Golden], batch: Any
-) -> None:
+def test_listmle_is_an_order_of_ties(library: str, name: str, golden: dict[str, Golden], batch: Any) -> None:
     scores, labels, mask = batch
     peer = golden[library][name]
     total = 0.0

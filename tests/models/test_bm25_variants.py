@@ -126,9 +126,7 @@ def test_scores_are_the_published_ones(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("collection", ["cacm", "cranfield", "med", "npl"])
-def test_scores_are_the_published_ones_on_the_classics_topics(
-    collection: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_scores_on_the_classics_topics(collection: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     if not (DATA / collection).is_dir():
         pytest.skip("the classics are not beside the checkout")
     indexes = tmp_path_factory.getbasetemp() / "variants"

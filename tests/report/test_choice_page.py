@@ -107,9 +107,7 @@ def test_the_page_is_replaced_and_another_file_is_not(kept: Path, monkeypatch: p
     ],
     ids=["missing", "other", "empty", "chosen"],
 )
-def test_a_folder_that_was_changed_is_refused(
-    kept: Path, tmp_path: Path, spoil: Callable[[Path], object], said: str
-) -> None:
+def test_changed_folders(kept: Path, tmp_path: Path, spoil: Callable[[Path], object], said: str) -> None:
     copy = Path(shutil.copytree(kept, tmp_path / "copy"))
     spoil(copy)
     (copy / "report.html").unlink()

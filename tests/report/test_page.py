@@ -171,9 +171,7 @@ def _report(*arguments: str) -> int:
 
 
 @pytest.mark.slow
-def test_the_command_writes_beside_the_tables_and_tune_may_replace_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_beside_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_made(tmp_path / "kept", made_results())
     assert _report(str(folder)) == 0
     first = (folder / "report.html").read_bytes()

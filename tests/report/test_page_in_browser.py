@@ -291,9 +291,7 @@ LONG = [str(topic) for topic in range(400)]
 
 
 @pytest.mark.slow
-def test_topics_are_found_by_their_text_and_four_hundred_fit_on_few_sheets(
-    browser: Chrome, tmp_path: Path
-) -> None:
+def test_topics_are_found_by_text_and_four_hundred_fit_on_few_sheets(browser: Chrome, tmp_path: Path) -> None:
     texts = [{topic: f"who asked for {topic} and why" for topic in LONG}]
     stored = read_results(write_made(tmp_path / "kept", made_results(topics=LONG), texts=texts))
     pictures = [made_picture(f"picture {n}", "A point", "plain", f"Fold {n}") for n in range(12)]

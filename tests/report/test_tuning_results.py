@@ -58,9 +58,7 @@ def test_traces_and_runs_may_be_missing(tmp_path: Path) -> None:
     assert result.traces == {}
 
 
-def test_a_folder_that_takes_the_place_of_the_one_being_read_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_replaced_during_reading_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_made(tmp_path / "kept", made_results())
     read_rows = stored._rows
 
@@ -142,9 +140,7 @@ def _record(**changes: object) -> Callable[[Path], None]:
         (_write("traces/plain/ranknet-fold1.csv", b"a,b\n1,2\n1\n"), "ranknet-fold1.csv: damaged"),
     ],
 )
-def test_what_is_missing_or_was_changed_is_named(
-    tmp_path: Path, change: Callable[[Path], None], message: str
-) -> None:
+def test_changed_files_are_named(tmp_path: Path, change: Callable[[Path], None], message: str) -> None:
     folder = write_made(tmp_path / "kept", made_results())
     read_results(folder)
     change(folder)

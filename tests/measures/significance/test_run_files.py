@@ -38,9 +38,7 @@ def test_labels_tell_runs_apart() -> None:
     assert names == ["bm25.k1=0.9", "x/ql.run.gz", "y/ql.run.gz", "rm3.txt", "rm3.run", "same"]
 
 
-def test_a_run_given_again_is_left_out_of_the_family(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_repeated_run_is_left_out_of_the_family(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "lmtune")
     (tmp_path / "qrels").write_text("1 0 a 1\n2 0 a 1\n3 0 b 1\n")
     for name, best in (("base.run", "a"), ("other.run", "b")):

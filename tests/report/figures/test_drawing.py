@@ -122,9 +122,7 @@ def test_the_surface_is_drawn(kept: tuple[Path, CollectionResult], pictures: lis
 
 
 @pytest.mark.slow
-def test_paths_of_both_descents_are_on_the_surface(
-    kept: tuple[Path, CollectionResult], pictures: list[Picture]
-) -> None:
+def test_paths_of_both_descents(kept: tuple[Path, CollectionResult], pictures: list[Picture]) -> None:
     _, result = kept
     [picture] = [p for p in pictures if p.name.endswith("AP-fold1-surface")]
     drawn = [np.asarray(line.get_xydata()).tolist() for line in picture.figure.axes[0].get_lines()]

@@ -86,9 +86,7 @@ def test_other_scores_are_noticed(bert: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [tiny_bert, tiny_distilbert])
-def test_the_example_of_the_readme_scores_its_pairs(
-    make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_readme_scores_its_pairs(make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = loaded(make(tmp_path / "model"), template="{title}. {contents}")
     for name, content in write_cross_encoder(model).items():
         (tmp_path / name).write_bytes(content)

@@ -312,9 +312,7 @@ def test_what_a_bound_excludes_is_never_chosen(found: tuple[ChoiceResult, Prepar
 
 
 @pytest.mark.slow
-def test_documents_are_read_once_for_all_analyses(
-    tmp_path: Path, collection: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documents_read_once(tmp_path: Path, collection: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     reads, batches = [], FileDocuments.batches
 
     def counted(own: FileDocuments) -> Any:
